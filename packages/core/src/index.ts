@@ -1,0 +1,21 @@
+/** The kernel: what every room of the house stands on. */
+
+export type { EventOptions, Events, Fiber, Plugin } from 'cordis'
+export { Context, Inject, Service } from 'cordis'
+export {
+  configureBehaviour,
+  FIBER_STATES,
+  type FiberStateName,
+  type PendingPlugin,
+  pending,
+  stateOf,
+} from './behaviour.ts'
+export { gate, notify, parallel, serial, waterfall } from './dispatch.ts'
+export { type ErrorDetails, errorMessage, HarnessError, isHarnessError } from './error.ts'
+export { type JsonObject, type JsonValue, toJson } from './json.ts'
+export { type LogLevel, type LogRecord, mountLogger, renderLog } from './logger.ts'
+export { ScopedRegistry, type ScopedRegistryOptions } from './registry.ts'
+export { createRoot, type RootOptions } from './root.ts'
+export { compareRows, type RowMark, rowOf, withRow } from './row.ts'
+export { createScope, type ScopeHandle, type ScopeKey, scopeChain, scopeOf } from './scope.ts'
+export { Deadline, deadline, MAX_TIMER_MS, sleep } from './timers.ts'

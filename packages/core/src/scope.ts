@@ -1,0 +1,100 @@
+/** Scopes: what is registered for one agent (or anything else that can be a key), and who hears its events. */
+
+import { Context } from 'cordis'
+import { HarnessError } from './error.ts'
+
+const kScope = Symbol.for('cambium.scope')
+
+/** Any object, by identity; the live agent, say. */
+export type ScopeKey = object
+
+interface Scope {
+  readonly key: ScopeKey
+  readonly parent: Scope | undefined
+  readonly members: Set<() => Promise<void>>
+}
+
+export interface ScopeHandle {
+  /** What is registered through it is visible to the scope and its descendants, and dies with the scope. */
+  readonly ctx: Context
+  /** Resolves when everything of the scope is gone. Idempotent. */
+  dispose(): Promise<void>
+}
+
+const scopes = new WeakMap<ScopeKey, Scope>()
+const chains = new WeakMap<ScopeKey, readonly ScopeKey[]>()
+const plugin = { name: 'scope', apply() {} }
+
+/**
+ * Opens the scope `key` under `ctx`, or joins it when it is open already. A joined part dies with the scope or with
+ * the plugin that `ctx` belongs to, whichever ends first; the scope itself dies with the context that opened it.
+ * `parent` counts only for the call that opens.
+ *
+ * @throws `SCOPE_PARENT_UNKNOWN` when `parent` is not an open scope.
+ */
+export function createScope(ctx: Context, key: ScopeKey, parent?: ScopeKey): ScopeHandle {
+  const open = scopes.get(key)
+  const above = parent && scopes.get(parent)
+  if (parent && !above) {
+    throw new HarnessError('SCOPE_PARENT_UNKNOWN', 'the parent of the new scope is not open', {
+      fix: 'open the parent with createScope first, and keep it open longer than the child',
+    })
+  }
+  const scope = open ?? { key, parent: above, members: new Set<() => Promise<void>>() }
+  if (!open) scopes.set(key, scope)
+  const fiber = ctx.extend({ [kScope]: scope }).plugin(plugin)
+  let disposal: Promise<void> | undefined
+  const dispose = () => {
+    scope.members.delete(dispose)
+    disposal ??= Promise.resolve(fiber.dispose())
+    return disposal
+  }
+  if (open) {
+    scope.members.add(dispose)
+    fiber.ctx.effect(() => () => void scope.members.delete(dispose), 'scope member')
+  } else {
+    fiber.ctx.effect(
+      () => async () => {
+        scopes.delete(key)
+        chains.delete(key)
+        await Promise.allSettled([...scope.members].map(member => member()))
+      },
+      'scope',
+    )
+  }
+  return { ctx: fiber.ctx, dispose }
+}
+
+/** The key of the scope that `ctx` registers into, or undefined for the global one. */
+export function scopeOf(ctx: Context): ScopeKey | undefined {
+  return (ctx as unknown as Record<symbol, Scope | undefined>)[kScope]?.key
+}
+
+/** `key` and its ancestors, nearest first; empty for no key or one that is not open. */
+export function scopeChain(key: ScopeKey | undefined): readonly ScopeKey[] {
+  if (!key) return []
+  const known = chains.get(key)
+  if (known) return known
+  const chain: ScopeKey[] = []
+  for (let scope = scopes.get(key); scope; scope = scope.parent) chain.push(scope.key)
+  if (chain.length) chains.set(key, chain)
+  return chain
+}
+
+/**
+ * A dispatch `this` that lets through listeners of `key`'s chain and untagged ones. An event of a scope is heard
+ * by that scope and its ancestors, never by a sibling or a child. A key that is not open is heard by untagged
+ * listeners only.
+ */
+export function carrier(key: ScopeKey): object {
+  const chain = scopeChain(key)
+  return {
+    [Context.filter]: (ctx: Context) => {
+      const heard = scopeOf(ctx)
+      return heard === undefined || chain.includes(heard)
+    },
+  }
+}
+
+/** As {@link carrier}, for an event that belongs to no scope: only untagged listeners hear it. */
+export const unscoped: object = { [Context.filter]: (ctx: Context) => scopeOf(ctx) === undefined }
