@@ -1,1 +1,6 @@
-export {}
+/** Messages, streams and the door to models. */
+
+export * from './adapter.ts'
+export * from './message.ts'
+export * from './service.ts'
+export * from './stream.ts'
