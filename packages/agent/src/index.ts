@@ -1,1 +1,4 @@
-export {}
+/** Agents, their inbox and the loop. */
+
+export type { Agent, CancelCause } from '@cambium/tools'
+export * from './events.ts'

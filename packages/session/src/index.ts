@@ -1,1 +1,5 @@
-export {}
+/** The event log. */
+
+export * from './event.ts'
+export * from './service.ts'
+export * from './session.ts'
