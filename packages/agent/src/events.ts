@@ -18,10 +18,6 @@ export interface CreateAgentOptions {
   /** Events to start from: a replay. */
   seed?: readonly SessionEvent[]
 }
-      ? S
-      : never
-    : never
-}
 
 export interface AgentHandle {
   readonly agent: Agent
