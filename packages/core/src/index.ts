@@ -8,12 +8,14 @@ export {
   type FiberStateName,
   type PendingPlugin,
   pending,
+  report,
   stateOf,
 } from './behaviour.ts'
 export { gate, notify, parallel, serial, waterfall } from './dispatch.ts'
 export { type ErrorDetails, errorMessage, HarnessError, isHarnessError } from './error.ts'
 export { type JsonObject, type JsonValue, toJson } from './json.ts'
 export { type LogLevel, type LogRecord, mountLogger, renderLog } from './logger.ts'
+export { nearest } from './nearest.ts'
 export { ScopedRegistry, type ScopedRegistryOptions } from './registry.ts'
 export { createRoot, type RootOptions } from './root.ts'
 export { compareRows, type RowMark, rowOf, withRow } from './row.ts'
