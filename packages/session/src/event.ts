@@ -111,9 +111,18 @@ export interface LiveEventMap {
 export type EventType = keyof SessionEventMap
 export type LiveType = keyof LiveEventMap
 
-/** A logged event: `seq` is its index in the log, `time` milliseconds since the epoch. */
+/**
+ * A logged event: `seq` is its index in the log, `time` milliseconds since the epoch. `ignorable: false` marks a
+ * plugin's event without which the session cannot be understood fully; a reader that does not know it says so.
+ */
 export type SessionEvent<K extends EventType = EventType> = {
-  [T in K]: { readonly seq: number; readonly time: number; readonly type: T; readonly data: SessionEventMap[T] }
+  [T in K]: {
+    readonly seq: number
+    readonly time: number
+    readonly type: T
+    readonly data: SessionEventMap[T]
+    readonly ignorable?: false
+  }
 }[K]
 
 /** A live event has no `seq`. */

@@ -1,5 +1,24 @@
-/** The event log. */
+/** The event log: this plugin mounts `ctx.sessions`, which keeps sessions in memory; a store plugin keeps them on disk. */
+
+import type { Context } from '@cambium/core'
+import Schema from 'schemastery'
+import { SessionService } from './sessions.ts'
 
 export * from './event.ts'
+export { type PendingMessage, pendingInbox } from './inbox.ts'
+export { type EventDraft, interruptedClosers, TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN } from './repair.ts'
 export * from './service.ts'
 export * from './session.ts'
+export { isSessionId, newSessionId } from './session-id.ts'
+export { foldSurface } from './surface.ts'
+export { type TranscriptEntry, transcript } from './transcript.ts'
+
+export const name = 'session'
+export const provide = ['sessions']
+
+export type Config = object
+export const Config: Schema<Config> = Schema.object({})
+
+export function apply(ctx: Context): void {
+  new SessionService(ctx)
+}

@@ -1,41 +1,62 @@
 /** `ctx.sessions` and the seam of the store, `ctx.sessionPersistence`. */
 
+import type { ScopeKey } from '@cambium/core'
 import type { EventType, LiveEvent, SessionEvent, SessionHeader, SessionId } from './event.ts'
-import type { Session } from './session.ts'
+import type { PartialMessage, Session } from './session.ts'
 
 export interface CreateSessionOptions {
   /** Absolute; the process's own by default. */
   cwd?: string
-  /** Events to start from, renumbered from 0: a replay, a fork. */
+  /** Events to start from, copied and renumbered from 0: a replay, a fork. They are not told to listeners. */
   seed?: readonly SessionEvent[]
   header?: Partial<Pick<SessionHeader, 'parent' | 'origin' | 'depth' | 'createdAt'>>
+}
+
+export interface ForkOptions {
+  /** The last event taken over; the parent's last by default. */
+  seq?: number
+  id?: SessionId
+  header?: Partial<Pick<SessionHeader, 'origin' | 'depth'>>
 }
 
 export interface EventDefinition {
   /** A Standard Schema for the data, checked at append; on load a mismatch is reported, never fatal. */
   readonly schema?: { readonly '~standard': { readonly validate: (value: unknown) => unknown } }
-  /** A reader that does not know the type may skip it. The default. */
+  /** A reader that does not know the type may skip it in silence. The default; with false it says so. */
   readonly ignorable?: boolean
 }
 
 export interface Sessions {
   /**
-   * A new live session, or one from a seed. It ends with the calling plugin's fiber or by `close`.
-   * @throws `SESSION_DUPLICATE`, or what a `session/created` listener vetoes with.
+   * A new live session, or one from a seed. It ends with the calling plugin's fiber or by `close`. Nothing is stored
+   * before the first append.
+   * @throws `SESSION_DUPLICATE`, `SESSION_ID_INVALID`, or what a `session/created` listener vetoes with.
    */
   create(id?: SessionId, options?: CreateSessionOptions): Session
-  /** Takes a stored session up for writing: leased, repaired, live. @throws `SESSION_NOT_FOUND`, `SESSION_BUSY`, `SESSION_DAMAGED` */
+  /**
+   * Takes a stored session up for writing: leased, repaired, live. It ends as one of `create` does. What had to be set
+   * right is logged in words by its `session/resumed` event and by the logger.
+   * @throws `SESSION_NOT_FOUND`, `SESSION_BUSY`, `SESSION_DAMAGED`, `SESSION_VERSION`, `SESSION_DUPLICATE` when it is live here
+   */
   resume(id: SessionId): Promise<Session>
   get(id: SessionId): Session | undefined
   /** Live sessions, oldest first. */
   list(): Session[]
-  /** A new session with the parent's events up to `seq` (all by default), which must not lie inside an open turn. @throws `SESSION_OPEN_TURN` */
-  fork(source: Session, options?: { seq?: number; id?: SessionId }): Session
+  /**
+   * A new session with the parent's events up to and with `seq`, which must not lie inside an open turn. What waits in
+   * the parent's inbox is withdrawn in the child. @throws `SESSION_OPEN_TURN`, `SESSION_FORK_INVALID`
+   */
+  fork(source: Session, options?: ForkOptions): Session
   /** Resolves when everything appended so far is stored; rejects when that failed. At once where no store is mounted. */
   flush(session: Session): Promise<void>
-  /** Flushes, tells `session/disposed`, and releases the session. Idempotent. */
+  /** Flushes, tells `session/disposed`, and releases the session. Idempotent. @throws what flushing failed with, when all the rest is done */
   close(session: Session): Promise<void>
-  /** Declares a plugin's own event type, for as long as the plugin lives; returns the undo. */
+  /** From now on the session's events belong to the scope of `key` (its agent): heard there, above it, and by untagged listeners. */
+  bindScope(session: Session, key: ScopeKey): () => void
+  /**
+   * Declares a plugin's own event type, for as long as the plugin lives; returns the undo. Only declared types can be
+   * appended. @throws `SESSION_EVENT_DUPLICATE`, `SESSION_EVENT_NAME`
+   */
   defineEvent<K extends EventType>(type: K, definition?: EventDefinition): () => void
 }
 
@@ -60,6 +81,8 @@ export interface StoredSession {
   readonly events: readonly SessionEvent[]
   /** What was found and set right, in words for a person. */
   readonly notices: readonly string[]
+  /** The answer that was being streamed when the writer was cut off, as it was last journalled. */
+  readonly partial?: PartialMessage
 }
 
 /** A store of sessions. `session/jsonl` is the first; tests and embedders may bring others. */

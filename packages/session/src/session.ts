@@ -10,6 +10,7 @@ import type {
   SessionHeader,
   SessionId,
 } from './event.ts'
+import type { TranscriptEntry } from './transcript.ts'
 
 /** The answer being streamed: what a viewer who comes late has missed. */
 export interface PartialMessage {
@@ -51,6 +52,8 @@ export interface Session {
   /** What the model reads: the surface's messages in order, those with no content left out. Cached until it changes. */
   deriveMessages(): readonly Message[]
   surface(): readonly SurfaceNode[]
+  /** What a person reads: everything that was ever said, made anew at each call. */
+  transcript(): readonly TranscriptEntry[]
   /** Increases with each `context/replaced`. */
   readonly replacements: number
 }

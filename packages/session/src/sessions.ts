@@ -1,0 +1,289 @@
+/** The service behind `ctx.sessions`. */
+
+import { isAbsolute, resolve } from 'node:path'
+import {
+  type Context,
+  errorMessage,
+  gate,
+  HarnessError,
+  notify,
+  parallel,
+  ScopedRegistry,
+  type ScopeKey,
+  Service,
+  toJson,
+} from '@cambium/core'
+import { isCoreType, problemOf } from './core-types.ts'
+import type { EventType, SessionEvent, SessionHeader, SessionId } from './event.ts'
+import { deepFreeze } from './freeze.ts'
+import { pendingInbox } from './inbox.ts'
+import { type LogHost, SessionLog } from './log.ts'
+import { interruptedClosers } from './repair.ts'
+import type { CreateSessionOptions, EventDefinition, ForkOptions, SessionPersistence, Sessions } from './service.ts'
+import type { Session } from './session.ts'
+import { assertSessionId, newSessionId } from './session-id.ts'
+
+interface Entry {
+  readonly log: SessionLog
+  /** Ends the session and takes it off its owner's fiber. */
+  end: () => Promise<void>
+  scope: ScopeKey | undefined
+}
+
+export class SessionService extends Service implements Sessions {
+  /** The providing plugin's own context; `ctx` is the caller's. */
+  private readonly base: Context
+  private readonly live = new Map<SessionId, Entry>()
+  private readonly types = new ScopedRegistry<EventDefinition>({
+    noun: 'event type',
+    duplicateCode: 'SESSION_EVENT_DUPLICATE',
+  })
+  private readonly host: LogHost
+
+  constructor(ctx: Context) {
+    super(ctx, 'sessions')
+    this.base = ctx
+    const { live, types } = this
+    this.host = {
+      check: (session, type, data) => check(types, type, data, session.id, live.get(session.id)?.scope),
+      tell: (session, event) => notify(ctx, live.get(session.id)?.scope, 'session/event', session, event),
+    }
+  }
+
+  create(id: SessionId = newSessionId(), options: CreateSessionOptions = {}): Session {
+    const { cwd = process.cwd(), seed = [], header } = options
+    if (!isAbsolute(cwd)) {
+      throw new HarnessError('SESSION_CWD_RELATIVE', `a session's working directory must be absolute, not "${cwd}"`, {
+        where: `session ${id}`,
+        fix: `pass ${resolve(cwd)}`,
+      })
+    }
+    const full: SessionHeader = { version: 1, id, createdAt: Date.now(), cwd, ...header }
+    return this.enter(this.ctx, full, renumber(seed))
+  }
+
+  async resume(id: SessionId): Promise<Session> {
+    // The caller's context: the session is its own.
+    const owner = this.ctx
+    assertSessionId(id)
+    // A session on its way out still holds its lease.
+    await this.live.get(id)?.log.ending?.catch(() => {})
+    if (this.live.has(id)) throw duplicate(id)
+    const store = this.store()
+    if (!store) {
+      throw new HarnessError('SESSION_NOT_FOUND', `session ${id} cannot be resumed: no store of sessions is mounted`, {
+        fix: 'mount @cambium/session/jsonl',
+      })
+    }
+    const stored = await store.acquire(id)
+    try {
+      const events = [...stored.events]
+      const closers = interruptedClosers(events, stored.partial)
+      const notices = [...stored.notices, ...this.unreadable(events)]
+      const session = this.enter(owner, stored.header, events)
+      for (const { type, data, time } of closers) session.commit(type, data, time)
+      session.append('session/resumed', { ...(notices.length ? { notices } : {}), closed: closers.length })
+      for (const notice of notices) this.base.logger.warn(`session ${id}: ${notice}`)
+      return session
+    } catch (error) {
+      if (!this.live.has(id)) await store.release(id)
+      throw error
+    }
+  }
+
+  get(id: SessionId): Session | undefined {
+    const entry = this.live.get(id)
+    return entry && !entry.log.ending ? entry.log : undefined
+  }
+
+  list(): Session[] {
+    return [...this.live.values()].filter(({ log }) => !log.ending).map(({ log }) => log)
+  }
+
+  fork(source: Session, options: ForkOptions = {}): Session {
+    const { seq = source.seq - 1, id, header } = options
+    if (!Number.isInteger(seq) || seq < -1 || seq >= source.seq) {
+      throw new HarnessError('SESSION_FORK_INVALID', `session ${source.id} has no event ${seq} to fork after`, {
+        fix: source.seq ? `take a number from 0 to ${source.seq - 1}` : 'an empty session has nothing to fork',
+      })
+    }
+    const prefix = source.events().slice(0, seq + 1)
+    const open = openTurnOf(prefix)
+    if (open) {
+      throw new HarnessError('SESSION_OPEN_TURN', `event ${seq} of session ${source.id} lies inside turn ${open}`, {
+        fix: 'fork after a turn/end, or wait until the turn has ended',
+      })
+    }
+    const pending = pendingInbox(prefix)
+    if (pending.length) {
+      // What waits in the parent is the parent's to answer.
+      prefix.push({
+        seq: prefix.length,
+        time: prefix.at(-1)!.time,
+        type: 'inbox/changed',
+        data: { withdrawn: pending.map(({ message }) => message.id) },
+      })
+    }
+    const { origin, depth, cwd } = source.header
+    return this.create(id ?? newSessionId(), {
+      cwd,
+      seed: prefix,
+      header: {
+        ...(origin ? { origin } : {}),
+        ...(depth === undefined ? {} : { depth }),
+        ...header,
+        parent: { id: source.id, events: seq + 1 },
+      },
+    })
+  }
+
+  async flush(session: Session): Promise<void> {
+    try {
+      await parallel(this.base, this.live.get(session.id)?.scope, 'session/flush', session)
+    } catch (error) {
+      throw error instanceof AggregateError && error.errors.length === 1 ? error.errors[0] : error
+    }
+  }
+
+  async close(session: Session): Promise<void> {
+    const entry = this.live.get(session.id)
+    if (entry?.log === session) await entry.end()
+  }
+
+  bindScope(session: Session, key: ScopeKey): () => void {
+    const entry = this.live.get(session.id)
+    if (!entry || entry.log !== session) {
+      throw new HarnessError('SESSION_CLOSED', `session ${session.id} is not live and cannot be bound to a scope`)
+    }
+    entry.scope = key
+    return () => {
+      if (entry.scope === key) entry.scope = undefined
+    }
+  }
+
+  defineEvent<K extends EventType>(type: K, definition: EventDefinition = {}): () => void {
+    if (isCoreType(type) || !/^[a-z][\w-]*(\/[\w.-]+)+$/i.test(type)) {
+      throw new HarnessError('SESSION_EVENT_NAME', `"${type}" cannot be defined as an event type`, {
+        where: this.ctx.fiber.name,
+        fix: isCoreType(type) ? 'core types are defined already' : 'name it owner/verb: todo/write',
+      })
+    }
+    return this.types.register(this.ctx, type, definition)
+  }
+
+  private store(): SessionPersistence | undefined {
+    return this.base.get('sessionPersistence')
+  }
+
+  private enter(owner: Context, header: SessionHeader, events: SessionEvent[]): SessionLog {
+    const { id } = header
+    assertSessionId(id)
+    if (this.live.has(id)) throw duplicate(id)
+    const log = new SessionLog(deepFreeze(toJson(header, 'header')) as unknown as SessionHeader, events, this.host)
+    const entry: Entry = { log, end: async () => {}, scope: undefined }
+    entry.end = owner.effect(() => {
+      this.live.set(id, entry)
+      try {
+        gate(this.base, undefined, 'session/created', log)
+      } catch (error) {
+        // Those who were told of it before the veto are told of its end.
+        log.close()
+        this.live.delete(id)
+        notify(this.base, undefined, 'session/disposed', log)
+        throw error
+      }
+      return () => this.leave(entry)
+    }, `session ${id}`)
+    return log
+  }
+
+  private leave(entry: Entry): Promise<void> {
+    const { log } = entry
+    log.ending ??= (async () => {
+      try {
+        await this.flush(log)
+      } finally {
+        log.close()
+        notify(this.base, entry.scope, 'session/disposed', log)
+        try {
+          await this.store()?.release(log.id)
+        } finally {
+          this.live.delete(log.id)
+        }
+      }
+    })()
+    return log.ending
+  }
+
+  /** What a log says that nobody here understands, where it matters. */
+  private unreadable(events: readonly SessionEvent[]): string[] {
+    const unknown = new Set<string>()
+    const broken: string[] = []
+    for (const { type, data, seq, ignorable } of events) {
+      const definition = this.types.get(type)
+      if (!definition && ignorable === false && !isCoreType(type)) unknown.add(type)
+      const problem = problemOf(type, data) ?? (definition && schemaProblem(definition, data))
+      if (problem) broken.push(`event ${seq} (${type}) is left out: ${problem}`)
+    }
+    return [
+      ...[...unknown].map(type => `events of type ${type} need a plugin that is not mounted and are left out`),
+      ...broken.slice(0, 10),
+      ...(broken.length > 10 ? [`${broken.length - 10} more events are left out`] : []),
+    ]
+  }
+}
+
+function check(
+  types: ScopedRegistry<EventDefinition>,
+  type: string,
+  data: unknown,
+  id: SessionId,
+  scope: ScopeKey | undefined,
+): { ignorable?: false } {
+  const definition = types.get(type, scope)
+  if (!definition && !isCoreType(type)) {
+    throw new HarnessError('SESSION_EVENT_UNKNOWN', `no plugin has defined the event type "${type}"`, {
+      where: `session ${id}`,
+      fix: `call ctx.sessions.defineEvent('${type}') in the plugin that owns it`,
+    })
+  }
+  const problem = problemOf(type, data) ?? (definition && schemaProblem(definition, data))
+  if (problem) {
+    throw new HarnessError('SESSION_EVENT_INVALID', `${type} was not logged: ${problem}`, { where: `session ${id}` })
+  }
+  return definition?.ignorable === false ? { ignorable: false } : {}
+}
+
+function schemaProblem({ schema }: EventDefinition, data: unknown): string | undefined {
+  if (!schema) return undefined
+  try {
+    const result = schema['~standard'].validate(data) as
+      | { issues?: readonly { message: string }[] }
+      | PromiseLike<never>
+    if ('then' in result) return 'its schema validates asynchronously, which an append cannot wait for'
+    return result.issues?.length ? result.issues.map(issue => issue.message).join('; ') : undefined
+  } catch (error) {
+    return errorMessage(error)
+  }
+}
+
+function renumber(seed: readonly SessionEvent[]): SessionEvent[] {
+  const places = new Map(seed.map((event, index) => [event.seq, index]))
+  return seed.map((event, seq) => {
+    const copy = toJson({ ...event, seq }, `seed[${seq}]`) as unknown as SessionEvent
+    if (copy.type !== 'context/replaced') return deepFreeze(copy)
+    const { from, to, message } = copy.data
+    return deepFreeze({ ...copy, data: { from: places.get(from) ?? from, to: places.get(to) ?? to, message } })
+  })
+}
+
+function openTurnOf(events: readonly SessionEvent[]): number | undefined {
+  const boundary = events.findLast(({ type }) => type === 'turn/start' || type === 'turn/end')
+  return boundary?.type === 'turn/start' ? boundary.data.turn : undefined
+}
+
+function duplicate(id: SessionId) {
+  return new HarnessError('SESSION_DUPLICATE', `session ${id} is live in this process already`, {
+    fix: 'get it with ctx.sessions.get, or choose another id',
+  })
+}
