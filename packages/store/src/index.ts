@@ -1,1 +1,5 @@
-export {}
+/** The harness's own disk: where its home is, and writing there. */
+
+export { diskError } from './disk-error.ts'
+export { ensureFolder, homeFolder } from './home.ts'
+export { writeAtomic } from './write-atomic.ts'
