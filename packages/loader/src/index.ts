@@ -1,1 +1,15 @@
-export {}
+/** `cordis.yml` trees: reading, mounting, and the `cordis` command. */
+
+export { App, type AppOptions } from './app.ts'
+export { type BootedTree, type BootOptions, bootTree, type LoadedTree, loadTree } from './boot.ts'
+export { claim, type Owner } from './claim.ts'
+export type { Env } from './expression.ts'
+export { expandPattern, loadEnvFile } from './files.ts'
+export { type InstallationResolver, setInstallation } from './installation.ts'
+export { mistakesOf } from './mistakes.ts'
+export { findPlugin, type ImportModule, type LoadedPlugin } from './module.ts'
+export type { MountState } from './mount.ts'
+export { type ReadOptions, readTree, type TreeFile, type TreeSource } from './read.ts'
+export { ROW_KEYS, type Row } from './row.ts'
+export { type StartOptions, startTrees } from './start.ts'
+export { type ApplyOptions, createTree, type RowState, type Tree, type TreeOptions } from './tree.ts'

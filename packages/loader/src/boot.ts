@@ -1,0 +1,86 @@
+/** A tree from its text to running, in this process: what `cordis start`, `cambium` and tests stand on. */
+
+import { type Context, createRoot, type RootOptions } from '@cambium/core'
+import { App } from './app.ts'
+import { type ReadOptions, readTree, type TreeFile, type TreeSource } from './read.ts'
+import { createTree, type Tree, type TreeOptions } from './tree.ts'
+
+export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label'> {
+  /** `ctx.app.args`. */
+  args?: readonly string[]
+}
+
+export interface BootedTree {
+  readonly ctx: Context
+  readonly tree: Tree
+  readonly source: TreeFile
+  /** Resolves with the exit code once the tree has ended, by `ctx.app.exit()` or by `dispose()`. Never rejects. */
+  readonly ended: Promise<number>
+  /** Unmounts everything, the last row first. Resolves when it is done. Idempotent. */
+  dispose(): Promise<void>
+}
+
+export interface LoadedTree extends BootedTree {
+  /** Resolves, imports and validates every row; runs no plugin. @throws HarnessError with every mistake found. */
+  check(): Promise<void>
+  /** Mounts the rows and waits until none is loading. @throws HarnessError; nothing is left mounted then. */
+  start(): Promise<void>
+}
+
+/** Reads a tree into a root context of its own; mounts nothing yet. @throws HarnessError for mistakes in the files. */
+export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTree {
+  const source = readTree(from, options)
+  const ctx = createRoot(options)
+  let code = 0
+  let requested = false
+  let state: 'idle' | 'starting' | 'up' | 'over' = 'idle'
+  let disposal: Promise<void> | undefined
+  let end: (code: number) => void
+  const ended = new Promise<number>(resolve => {
+    end = resolve
+  })
+  const exit = (wanted: number) => {
+    code = Math.max(code, wanted)
+    requested = true
+    // A tree that is still starting ends once it stands; the caller is one of its own plugins and is not waited for.
+    if (state === 'up') setImmediate(() => void dispose())
+  }
+  new App(ctx, { label: source.label, args: options.args ?? [], env: options.env ?? process.env, exit })
+  const tree = createTree(ctx, { ...options, label: source.label })
+
+  function dispose(): Promise<void> {
+    disposal ??= (async () => {
+      await tree.dispose()
+      await ctx.fiber.dispose()
+      state = 'over'
+      end(code)
+    })()
+    return disposal
+  }
+
+  async function start(): Promise<void> {
+    state = 'starting'
+    try {
+      await tree.apply(source.rows)
+    } catch (error) {
+      await dispose()
+      throw error
+    }
+    state = 'up'
+    if (requested) exit(code)
+  }
+
+  return { ctx, tree, source, ended, dispose, start, check: () => tree.check(source.rows) }
+}
+
+/**
+ * Reads and starts a tree.
+ *
+ * @throws HarnessError for mistakes in the files, rows that cannot be loaded, and required rows that fail or wait;
+ *   nothing is left mounted then.
+ */
+export async function bootTree(from: TreeSource, options: BootOptions = {}): Promise<BootedTree> {
+  const loaded = loadTree(from, options)
+  await loaded.start()
+  return loaded
+}

@@ -1,0 +1,124 @@
+/** Runs a plugin so that its failure carries the row's place and is reported exactly once. */
+
+import { fileURLToPath } from 'node:url'
+import { type Context, errorMessage, HarnessError, isHarnessError, type Plugin, Service } from '@cambium/core'
+import type { LoadedPlugin } from './module.ts'
+import type { Row } from './row.ts'
+import { labelOf } from './source.ts'
+
+/** Cordis logs what a plugin throws. An aggregate of nothing is logged as nothing: the tree reports by itself. */
+class Reported extends AggregateError {
+  constructor() {
+    super([], 'reported by the tree')
+  }
+}
+
+const initHooks = Symbol.for('cordis.initHooks')
+
+/**
+ * A plugin that runs `loaded` for `row`. `failed` is told of a failure, each time the plugin is started.
+ *
+ * What the plugin returns becomes an effect of it. Cordis drops what a plain `function apply` returns and takes any
+ * other value for a mistake; here a function is a disposer, also one of a list or a generator; a promise is awaited; other
+ * values are of no account.
+ */
+export function guarded(row: Row, loaded: LoadedPlugin, failed: (error: HarnessError) => void): Plugin.Object {
+  const fail = (error: unknown): never => {
+    failed(explainFailure(row, loaded, error))
+    throw new Reported()
+  }
+  return {
+    name: loaded.name ?? row.id,
+    ...(loaded.Config && { Config: loaded.Config }),
+    inject: { ...injectMap(loaded.inject), ...row.inject },
+    // An arrow function: cordis would call anything with a prototype as a constructor.
+    apply: (ctx, config) => {
+      try {
+        return settle(ctx, start(loaded.plugin, ctx, config), fail)
+      } catch (error) {
+        return error instanceof Reported ? Promise.reject(error) : fail(error)
+      }
+    },
+  }
+}
+
+/** The services that a plugin's `inject` names, as a map to intercept config or null. */
+export function injectMap(inject: Plugin['inject']): Record<string, unknown> {
+  if (!inject) return {}
+  if (Array.isArray(inject)) return Object.fromEntries(inject.map(name => [name, null]))
+  const names: Record<string, unknown> = {}
+  // Classes inherit what their parents inject.
+  for (const name in inject) names[name] = (inject as Record<string, unknown>)[name] ?? null
+  return names
+}
+
+function start(plugin: Plugin, ctx: Context, config: unknown): unknown {
+  if (typeof plugin !== 'function') return plugin.apply(ctx, config)
+  if (!isClass(plugin)) return (plugin as Plugin.Function)(ctx, config)
+  const instance = new (plugin as Plugin.Constructor)(ctx, config)
+  for (const hook of instance?.[initHooks] ?? []) hook()
+  return instance?.[Service.init]?.()
+}
+
+function isClass(plugin: Plugin.Function | Plugin.Constructor): boolean {
+  if (/^class\b/.test(Function.prototype.toString.call(plugin))) return true
+  const prototype = (plugin as { prototype?: object }).prototype
+  return prototype !== undefined && Object.getOwnPropertyNames(prototype).some(name => name !== 'constructor')
+}
+
+type Fail = (error: unknown) => never
+
+/** Takes disposers over as effects, which are bounded when they run, and waits for promises. */
+function settle(ctx: Context, result: unknown, fail: Fail): Promise<void> | undefined {
+  own(ctx, result)
+  if (typeof result !== 'object' || result === null) return undefined
+  if ('then' in result) return Promise.resolve(result).then(value => own(ctx, value), fail)
+  if (Symbol.iterator in result) {
+    for (const item of result as Iterable<unknown>) own(ctx, item)
+    return undefined
+  }
+  if (Symbol.asyncIterator in result) return settleEach(ctx, result as AsyncIterable<unknown>, fail)
+  return undefined
+}
+
+async function settleEach(ctx: Context, results: AsyncIterable<unknown>, fail: Fail): Promise<void> {
+  try {
+    for await (const item of results) own(ctx, item)
+  } catch (error) {
+    if (error instanceof Reported) throw error
+    fail(error)
+  }
+}
+
+function own(ctx: Context, result: unknown) {
+  if (typeof result === 'function') ctx.effect(() => result as () => void, 'apply()')
+}
+
+function explainFailure(row: Row, loaded: LoadedPlugin, error: unknown): HarnessError {
+  const where = `${row.at} (row ${row.id})`
+  if (isHarnessError(error)) {
+    if (error.where?.includes(row.at)) return error
+    const { code, problem, fix, cause } = error
+    return new HarnessError(code, problem, { where: error.where ? `${where}: ${error.where}` : where, fix, cause })
+  }
+  const frame = ownFrame(error)
+  const service = /^cannot get property "(\w+)" without inject/.exec(errorMessage(error))?.[1]
+  return new HarnessError('TREE_APPLY_FAILED', `${loaded.name ?? row.name} failed to start: ${errorMessage(error)}`, {
+    where: frame ? `${where}, ${frame}` : where,
+    fix: service
+      ? `add '${service}' to the plugin's \`inject\`, or \`inject: [${service}]\` to the row`
+      : 'correct the plugin or its config, or set `disabled: true` or `required: false` on the row',
+    cause: error,
+  })
+}
+
+/** The first line of the plugin's own code in a stack: `plugins/gate.ts:12:9`. */
+function ownFrame(error: unknown): string | undefined {
+  for (const line of (error instanceof Error && error.stack?.split('\n')) || []) {
+    const at = /((?:file:\/\/|\/)[^\s()]+?)(?:\?[^:()]*)?:(\d+):(\d+)\)?$/.exec(line)
+    if (!at || /node_modules|node:internal/.test(line)) continue
+    const file = at[1]!.startsWith('file:') ? fileURLToPath(at[1]!) : at[1]!
+    return `${labelOf(file)}:${at[2]}:${at[3]}`
+  }
+  return undefined
+}

@@ -1,0 +1,114 @@
+/** Imports a row's module and finds the plugin in it. */
+
+import { pathToFileURL } from 'node:url'
+import type { Plugin } from '@cambium/core'
+
+export type ImportModule = (url: string) => Promise<unknown>
+
+/** What a stock Node answers to TypeScript: it has no type stripping, not for this file, or not for that syntax. */
+const NEEDS_TSX = new Set([
+  'ERR_UNKNOWN_FILE_EXTENSION',
+  'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING',
+  'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX',
+  'ERR_NO_TYPESCRIPT',
+])
+
+/** Node remembers a module that failed, so that another attempt needs another URL. */
+const attempts = new Map<string, number>()
+
+/**
+ * Imports a module as the process can; TypeScript that it cannot read goes through tsx, which is registered then and
+ * not earlier, since it costs more start-up than a whole tree.
+ */
+export async function importModule(url: string, from: string): Promise<unknown> {
+  try {
+    return await import(withAttempt(url))
+  } catch (error) {
+    attempts.set(url, (attempts.get(url) ?? 0) + 1)
+    if (!NEEDS_TSX.has((error as { code?: string }).code ?? '')) throw error
+    await registerTsx(from, error)
+  }
+  try {
+    return await import(withAttempt(url))
+  } catch (error) {
+    attempts.set(url, (attempts.get(url) ?? 0) + 1)
+    throw error
+  }
+}
+
+function withAttempt(url: string): string {
+  const attempt = attempts.get(url)
+  return attempt === undefined ? url : `${url}${url.includes('?') ? '&' : '?'}attempt=${attempt}`
+}
+
+let tsx: Promise<unknown> | undefined
+
+/** Process-wide and for good: a module hook cannot belong to one tree. */
+async function registerTsx(from: string, reason: unknown): Promise<void> {
+  tsx ??= loadTsx(from)
+  try {
+    await tsx
+  } catch (error) {
+    tsx = undefined
+    throw new Error('this Node cannot run TypeScript, and tsx is not installed', { cause: [reason, error] })
+  }
+}
+
+async function loadTsx(from: string): Promise<void> {
+  // A folder without `"type": "module"` goes through CommonJS, which has hooks of its own.
+  const commonJs = await import('tsx/cjs/api').catch(() =>
+    importFrom<typeof import('tsx/cjs/api')>('tsx/cjs/api', from),
+  )
+  const esm = await import('tsx/esm/api').catch(() => importFrom<typeof import('tsx/esm/api')>('tsx/esm/api', from))
+  commonJs.register()
+  esm.register()
+}
+
+async function importFrom<T>(specifier: string, from: string): Promise<T> {
+  const { resolve } = await import('import-meta-resolve')
+  return (await import(resolve(specifier, pathToFileURL(from).href))) as T
+}
+
+export interface LoadedPlugin {
+  readonly name: string | undefined
+  readonly inject: Plugin['inject']
+  readonly provide: readonly string[]
+  readonly Config: Plugin['Config']
+  /** The plugin as the module exports it. */
+  readonly plugin: Plugin
+}
+
+/** A namespace that has `apply` is the plugin; else its default export is, when that can be one. */
+export function findPlugin(exports: unknown): LoadedPlugin | undefined {
+  const plugin = pluginIn(exports)
+  if (!plugin) return undefined
+  const { name, inject, provide, Config } = plugin
+  return {
+    name: name === 'apply' ? undefined : name,
+    inject,
+    provide: typeof provide === 'string' ? [provide] : [...(provide ?? [])],
+    Config,
+    plugin,
+  }
+}
+
+function pluginIn(exports: unknown): Plugin | undefined {
+  if (isApplicable(exports)) return exports
+  const inner = (exports as { default?: unknown } | null | undefined)?.default
+  if (typeof inner === 'function' || isApplicable(inner)) return inner as Plugin
+  // A CommonJS module that was compiled from ESM arrives with its default one level deeper.
+  const deeper = (inner as { __esModule?: boolean; default?: unknown } | undefined)?.__esModule
+    ? (inner as { default?: unknown }).default
+    : undefined
+  return typeof deeper === 'function' || isApplicable(deeper) ? (deeper as Plugin) : undefined
+}
+
+function isApplicable(value: unknown): value is Plugin.Object {
+  return typeof value === 'object' && value !== null && typeof (value as { apply?: unknown }).apply === 'function'
+}
+
+/** What a module has instead of a plugin, for the message. */
+export function describeExports(exports: unknown): string {
+  const names = Object.keys((exports ?? {}) as object)
+  return names.length ? `it exports ${names.join(', ')}` : 'it exports nothing'
+}

@@ -1,0 +1,105 @@
+/** From a row to a plan: resolve, import, find the plugin, validate the config. Nothing is mounted. */
+
+import { errorMessage, HarnessError } from '@cambium/core'
+import { injectMap } from './guard.ts'
+import { describeExports, findPlugin, type ImportModule, importModule, type LoadedPlugin } from './module.ts'
+import type { Plan } from './mount.ts'
+import { resolveModule } from './resolve.ts'
+import type { Row } from './row.ts'
+import { checkConfig } from './schema.ts'
+import type { ServiceUse } from './services.ts'
+
+export interface PrepareOptions {
+  /** Modules that need no import, by specifier; they go before anything on disk. */
+  readonly modules?: Readonly<Record<string, unknown>>
+  /** Replaces `import()`, as a hot reload does. */
+  readonly import?: ImportModule
+}
+
+export interface Prepared {
+  readonly plan: Plan
+  readonly mistakes: readonly HarnessError[]
+}
+
+/** Prepares rows together: modules load in parallel, each once. */
+export function prepareRows(rows: readonly Row[], options: PrepareOptions): Promise<Prepared[]> {
+  const modules = new Map<string, Promise<Loaded>>()
+  return Promise.all(
+    rows.map(async row => {
+      if (row.kind !== 'plugin') return { plan: { row }, mistakes: [] }
+      const key = `${row.from}\0${row.name}`
+      const loading = modules.get(key) ?? load(row, options)
+      modules.set(key, loading)
+      const loaded = await loading
+      if ('problem' in loaded) return refused(row, [mistake(row, loaded)])
+      const checked = checkConfig(row, loaded.plugin)
+      if ('mistakes' in checked) return refused(row, checked.mistakes)
+      return { plan: { row, url: loaded.url, loaded: loaded.plugin, config: checked.config }, mistakes: [] }
+    }),
+  )
+}
+
+const refused = (row: Row, mistakes: readonly HarnessError[]): Prepared => ({
+  plan: { row, failure: mistakes[0]! },
+  mistakes,
+})
+
+interface Problem {
+  readonly code: string
+  readonly problem: string
+  readonly fix: string
+  readonly cause?: unknown
+}
+
+type Loaded = { readonly url: string; readonly plugin: LoadedPlugin } | Problem
+
+async function load(row: Row, options: PrepareOptions): Promise<Loaded> {
+  const { modules } = options
+  if (modules && Object.hasOwn(modules, row.name)) return found(row.name, modules[row.name], row)
+  const resolved = await resolveModule(row.name, row.from)
+  if ('problem' in resolved) return { code: 'TREE_MODULE_NOT_FOUND', ...resolved }
+  try {
+    const run = options.import ?? (url => importModule(url, row.from))
+    return found(resolved.url, await run(resolved.url), row)
+  } catch (error) {
+    const problem = `${row.name} cannot be imported: ${errorMessage(error).split('\n')[0]}`
+    return { code: 'TREE_MODULE_FAILED', problem, fix: importFix(error), cause: error }
+  }
+}
+
+function found(url: string, exports: unknown, row: Row): Loaded {
+  const plugin = findPlugin(exports)
+  if (plugin) return { url, plugin }
+  return {
+    code: 'TREE_PLUGIN_INVALID',
+    problem: `${row.name} is not a plugin: ${describeExports(exports)}`,
+    fix: 'export a function `apply(ctx, config)`, or a plugin as default',
+  }
+}
+
+function importFix(error: unknown): string {
+  const message = errorMessage(error)
+  if (message.includes('tsx is not installed')) return 'install tsx beside the tree, or use a Node with type stripping'
+  if (error instanceof SyntaxError) return 'correct the syntax of that file, or of one that it imports'
+  if ((error as { code?: string }).code === 'ERR_MODULE_NOT_FOUND') return 'install or correct what the file imports'
+  return 'the file threw while it was loaded: correct it, or something that it imports'
+}
+
+function mistake(row: Row, { code, problem, fix, cause }: Problem): HarnessError {
+  return new HarnessError(code, problem, { where: `${row.nameAt} (row ${row.id})`, fix, cause })
+}
+
+/** What plans need of each other, in the realms that their rows and groups set. */
+export function usesOf(plans: readonly Plan[]): ServiceUse[] {
+  const realms = new Map<string, Record<string, string>>()
+  return plans.flatMap(({ row, loaded }) => {
+    const above = realms.get(row.parent ?? '') ?? {}
+    const own = Object.entries(row.isolate).map(([service, label]) => [service, label === true ? `#${row.id}` : label])
+    const realm: Record<string, string> = { ...above, ...Object.fromEntries(own) }
+    realms.set(row.id, realm)
+    if (!loaded) return []
+    const named = (service: string) => (realm[service] ? `${service}@${realm[service]}` : service)
+    const needs = Object.keys({ ...injectMap(loaded.inject), ...row.inject })
+    return { id: row.id, at: row.at, needs: needs.map(named), provides: loaded.provide.map(named) }
+  })
+}

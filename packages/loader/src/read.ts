@@ -1,0 +1,345 @@
+/** From files to rows: includes followed, layers laid over, expressions evaluated, every mistake collected. */
+
+import { readFileSync, realpathSync } from 'node:fs'
+import { dirname, isAbsolute, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { HarnessError } from '@cambium/core'
+import { createEvaluator, type Env } from './expression.ts'
+import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from './layers.ts'
+import { throwMistakes } from './mistakes.ts'
+import { inRow, type Row, type RowKeys, readKeys } from './row.ts'
+import { createSource, placeOf, type Source } from './source.ts'
+import { ABSENT, describe, type Expression, locate, type MapValue, toData, type Value } from './value.ts'
+import { parseYaml } from './yaml.ts'
+
+/** A tree's text: a file, or text that is treated as if it stood in `file` (`./cordis.yml` by default). */
+export type TreeSource = { readonly file: string } | { readonly text: string; readonly file?: string }
+
+export interface ReadOptions {
+  /** What `!env` and the `env` of `!js` see; the process's environment by default. */
+  env?: Env
+  /** Layers, in order: a later one wins. */
+  patches?: readonly TreeSource[]
+  /** `id.path=value`, laid over last. */
+  set?: readonly string[]
+}
+
+export interface TreeFile {
+  /** How the tree is called in messages: its file as the user named it. */
+  readonly label: string
+  /** Absolute path of the tree's file. */
+  readonly file: string
+  readonly rows: readonly Row[]
+  /** Every file that was read: the tree's own, includes and patches. */
+  readonly files: readonly string[]
+}
+
+/**
+ * Reads a tree.
+ *
+ * @throws HarnessError for a mistake, or `TREE_MISTAKES` listing several. Nothing is imported or mounted.
+ */
+export function readTree(source: TreeSource, options: ReadOptions = {}): TreeFile {
+  return new TreeReader(options).read(source)
+}
+
+/** A list of rows while it is put together; `born` is the number of layers that came before a row. */
+interface Draft {
+  readonly value: Value
+  readonly born: number
+}
+
+interface Above {
+  readonly id: string
+  readonly path: readonly number[]
+  readonly disabled: boolean
+  readonly required: boolean
+  readonly inject: Readonly<Record<string, unknown>>
+  readonly files: readonly string[]
+}
+
+const ROOT: Above = { id: '', path: [], disabled: false, required: true, inject: {}, files: [] }
+
+class TreeReader {
+  private readonly options: ReadOptions
+  private readonly env: Env
+  private readonly evaluate: (expression: Expression) => unknown
+  private readonly files = new Set<string>()
+  /** An included file is parsed once, so that its expressions are evaluated once. */
+  private readonly included = new Map<string, { value: Value | undefined }>()
+  private mistakes: HarnessError[] = []
+  private layers: Layer[] = []
+  /** Place of each id by its lower-case spelling: ids that differ by case only are told apart by nobody. */
+  private ids = new Map<string, { id: string; at: string }>()
+
+  constructor(options: ReadOptions) {
+    this.options = options
+    this.env = options.env ?? process.env
+    this.evaluate = createEvaluator(this.env)
+  }
+
+  read(source: TreeSource): TreeFile {
+    const file = resolve(source.file ?? 'cordis.yml')
+    const root = createSource(file)
+    const value = this.parse(source, root)
+    throwMistakes(this.mistakes, root.label)
+    const patches = (this.options.patches ?? []).flatMap(patch => {
+      const patchSource = createSource(resolve(patch.file ?? 'patch.yml'))
+      return patchLayers(this.parse(patch, patchSource), this.mistakes)
+    })
+    throwMistakes(this.mistakes, 'the patches')
+
+    this.layers = patches
+    let rows = this.rows(value, { ...ROOT, files: [file] })
+    const { set } = this.options
+    if (set?.length && !this.mistakes.length) {
+      // Where the id of `--set` ends is known only once all ids are.
+      const ids = [...this.ids.values()].map(({ id }) => id)
+      for (const layer of patches) layer.used = false
+      this.layers = [...patches, ...set.map(option => setLayer(option, ids, process.cwd()))]
+      this.ids = new Map()
+      rows = this.rows(value, { ...ROOT, files: [file] })
+    }
+    this.unusedLayers()
+    throwMistakes(this.mistakes, root.label)
+    return { label: root.label, file, rows, files: [...this.files] }
+  }
+
+  private parse(from: TreeSource, source: Source): Value | undefined {
+    const text = 'text' in from ? from.text : this.load(source.file, undefined)
+    if (!('text' in from)) this.files.add(source.file)
+    return text === undefined ? undefined : parseYaml(text, source, this.mistakes)
+  }
+
+  private load(file: string, where: string | undefined): string | undefined {
+    try {
+      return readFileSync(file, 'utf8')
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      const what = code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`
+      const fix = where ? 'correct the path; it is relative to the file that names it' : 'name a file that exists'
+      this.mistakes.push(
+        new HarnessError('TREE_FILE_UNREADABLE', `${createSource(file).label}: ${what}`, { where, fix, cause: error }),
+      )
+      return undefined
+    }
+  }
+
+  private rows(list: Value | undefined, above: Above): Row[] {
+    if (!list || (list.kind === 'scalar' && list.value === null)) return this.drafts([], above)
+    if (list.kind === 'list') return this.drafts(list.items, above)
+    const what = above.id ? `the config of the group ${above.id}` : 'a tree'
+    this.mistakes.push(
+      new HarnessError('TREE_ROW_INVALID', `${what} is a list of rows, not ${describe(list)}`, {
+        where: placeOf(list.spot),
+        fix: 'begin each row with `- `: `- name: ./plugin.ts`',
+      }),
+    )
+    return []
+  }
+
+  private drafts(items: readonly Value[], above: Above): Row[] {
+    const drafts: Draft[] = items.map(value => ({ value, born: 0 }))
+    this.layers.forEach((layer, index) => {
+      if (layer.kind === 'insert') this.insert(layer, drafts, above, index + 1)
+    })
+    const names = idsOf(drafts, above)
+    return drafts.flatMap(({ value, born }, index) => {
+      if (value.kind === 'map') return this.row(value, names[index]!, born, index, above) ?? []
+      this.mistakes.push(
+        new HarnessError('TREE_ROW_INVALID', `a row is a map, not ${describe(value)}`, {
+          where: placeOf(value.spot),
+          fix: 'write `- name: ./plugin.ts`',
+        }),
+      )
+      return []
+    })
+  }
+
+  private insert(layer: Insertion, drafts: Draft[], above: Above, born: number) {
+    const added = layer.rows.items.map(value => ({ value, born }))
+    if (!layer.anchor || layer.anchor.relation === 'into') {
+      if ((layer.anchor?.id ?? '') !== above.id) return
+      drafts.push(...added)
+    } else {
+      const at = idsOf(drafts, above).indexOf(layer.anchor.id)
+      if (at < 0) return
+      drafts.splice(layer.anchor.relation === 'before' ? at : at + 1, 0, ...added)
+    }
+    layer.used = true
+  }
+
+  private row(value: MapValue, id: string, born: number, index: number, above: Above): Row | undefined {
+    const at = placeOf(value.spot)
+    const clash = this.ids.get(id.toLowerCase())
+    if (clash) {
+      const problem =
+        clash.id === id ? `the id "${id}" is taken` : `the id "${id}" differs from "${clash.id}" by case only`
+      const fix = `the first one stands at ${clash.at}: rename or remove one of the two`
+      this.mistakes.push(new HarnessError('TREE_ID_DUPLICATE', problem, { where: `${at} (row ${id})`, fix }))
+      return undefined
+    }
+    this.ids.set(id.toLowerCase(), { id, at })
+    const changed = this.override(value, id, born)
+    const keys = readKeys(changed, id, { mistakes: this.mistakes, evaluate: this.evaluate, env: this.env })
+    if (!keys) return undefined
+    const path = [...above.path, index]
+    const disabled = above.disabled || keys.disabled
+    const required = above.required && (keys.required ?? true)
+    const inject = { ...above.inject, ...keys.inject }
+    const kind = keys.name === 'group' || keys.name === 'include' ? keys.name : 'plugin'
+    const below: Above = { id, path, disabled, required, inject, files: above.files }
+    const environment = new Map<string, string | undefined>()
+    return {
+      id,
+      parent: above.id || undefined,
+      kind,
+      name: keys.name,
+      label: keys.label,
+      at,
+      nameAt: placeOf(keys.nameSpot),
+      from: keys.nameSpot.source.file,
+      config: kind === 'group' || disabled ? undefined : this.config(keys, id, environment),
+      disabled,
+      required,
+      inject,
+      isolate: keys.isolate,
+      intercept: keys.intercept,
+      path,
+      children: kind === 'plugin' ? [] : this.children(kind, keys, id, below),
+      locate: wanted => (keys.config ? locate(keys.config.value, wanted, keys.config.spot) : { place: at }),
+      environment,
+    }
+  }
+
+  private override(row: MapValue, id: string, born: number): MapValue {
+    let changed = row
+    this.layers.forEach((layer, index) => {
+      if (layer.kind !== 'override' || layer.id !== id || index < born) return
+      layer.used = true
+      try {
+        changed = layer.change(changed)
+      } catch (error) {
+        if (!(error instanceof HarnessError)) throw error
+        this.mistakes.push(error)
+      }
+    })
+    return changed
+  }
+
+  private config({ config }: RowKeys, id: string, environment: Map<string, string | undefined>): unknown {
+    if (!config) return undefined
+    try {
+      const data = toData(config.value, expression => {
+        if (expression.tag !== '!js') environment.set(expression.text, this.env[expression.text])
+        return this.evaluate(expression)
+      })
+      return data === ABSENT || data === null ? undefined : data
+    } catch (error) {
+      if (error instanceof HarnessError) {
+        this.mistakes.push(inRow(error, id))
+      } else {
+        const where = `${placeOf(config.spot)} (row ${id})`
+        const problem = `the config cannot be read: ${(error as Error).message}`
+        this.mistakes.push(new HarnessError('TREE_SYNTAX', problem, { where, fix: 'use fewer aliases' }))
+      }
+      return undefined
+    }
+  }
+
+  private children(kind: 'group' | 'include', keys: RowKeys, id: string, below: Above): Row[] {
+    if (kind === 'group') return this.rows(keys.config?.value, below)
+    if (below.disabled || !keys.config) {
+      if (!below.disabled) this.includeMistake(keys, id, '`include` needs `config: { path: … }`')
+      return []
+    }
+    const { value } = keys.config
+    const entry = value.kind === 'map' ? value.entries.get('path') : undefined
+    const extra = value.kind === 'map' ? [...value.entries.keys()].find(key => key !== 'path') : undefined
+    if (extra) this.includeMistake(keys, id, `\`include\` has no setting \`${extra}\``)
+    let path: unknown
+    try {
+      path = entry && toData(entry.value, this.evaluate)
+    } catch {
+      // Reported with the row's config already.
+      return []
+    }
+    if (typeof path !== 'string' || !path) {
+      this.includeMistake(keys, id, '`include` needs `config: { path: … }`')
+      return []
+    }
+    return this.include(path, placeOf(entry!.spot), entry!.value.spot.source, id, below)
+  }
+
+  private include(path: string, at: string, from: Source, id: string, below: Above): Row[] {
+    const where = `${at} (row ${id})`
+    const local = path.startsWith('file:') ? fileURLToPath(path) : path
+    const file = isAbsolute(local) ? local : resolve(dirname(from.file), local)
+    if (below.files.some(open => sameFile(open, file))) {
+      const chain = [...below.files, file].map(open => createSource(open).label).join(' → ')
+      const fix = 'remove one of these includes'
+      this.mistakes.push(new HarnessError('TREE_INCLUDE_CYCLE', `files include each other: ${chain}`, { where, fix }))
+      return []
+    }
+    const known = this.included.get(file) ?? this.open(file, where)
+    if (!known) return []
+    this.included.set(file, known)
+    return this.rows(known.value, { ...below, files: [...below.files, file] })
+  }
+
+  private open(file: string, where: string) {
+    this.files.add(file)
+    const text = this.load(file, where)
+    if (text === undefined) return undefined
+    const source = createSource(file)
+    const before = this.mistakes.length
+    const value = parseYaml(text, source, this.mistakes)
+    return this.mistakes.length > before ? undefined : { value }
+  }
+
+  private includeMistake(keys: RowKeys, id: string, problem: string) {
+    this.mistakes.push(
+      new HarnessError('TREE_ROW_INVALID', problem, {
+        where: `${placeOf(keys.config?.spot ?? keys.spot)} (row ${id})`,
+        fix: 'write `config: { path: ./other.yml }`, relative to the file that says so',
+      }),
+    )
+  }
+
+  private unusedLayers() {
+    const ids = [...this.ids.values()].map(({ id }) => id)
+    for (const layer of this.layers) {
+      if (layer.used) continue
+      const id = layer.kind === 'override' ? layer.id : layer.anchor?.id
+      if (id !== undefined) this.mistakes.push(unknownTarget(id, ids, layer.spot))
+    }
+  }
+}
+
+/** The full id of each row of one list; one without an id of its own is the n-th of its name. */
+function idsOf(drafts: readonly Draft[], above: Above): string[] {
+  const counts = new Map<string, number>()
+  return drafts.map(({ value }) => {
+    const own = scalar(value, 'id')
+    const name = scalar(value, 'name') ?? 'row'
+    const count = (counts.get(name) ?? 0) + 1
+    counts.set(name, count)
+    const id = own ?? `${name}#${count}`
+    return above.id ? `${above.id}:${id}` : id
+  })
+}
+
+function scalar(value: Value, key: string): string | undefined {
+  const entry = value.kind === 'map' ? value.entries.get(key)?.value : undefined
+  if (entry?.kind !== 'scalar' || entry.value === null || entry.value === '') return undefined
+  return String(entry.value)
+}
+
+function sameFile(a: string, b: string): boolean {
+  try {
+    return realpathSync(a) === realpathSync(b)
+  } catch {
+    // One of them does not exist, which reading it reports.
+    return a === b
+  }
+}

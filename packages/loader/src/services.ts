@@ -1,0 +1,86 @@
+/** Who waits for which service, and whether anybody can provide it. */
+
+import { HarnessError } from '@cambium/core'
+
+/**
+ * What is known of a row before it runs: the services it needs and, if it says so, those it provides. A service in a
+ * realm of its own is written `name@realm`.
+ */
+export interface ServiceUse {
+  readonly id: string
+  readonly at: string
+  readonly needs: readonly string[]
+  readonly provides: readonly string[]
+}
+
+export type ProviderState = 'failed' | 'waiting' | 'active'
+
+/**
+ * One mistake per ring of rows that wait for each other, so that none of them could ever start. Only declared
+ * providers count, and a service that a row outside the ring provides too closes no ring.
+ */
+export function findCycles(rows: readonly ServiceUse[]): HarnessError[] {
+  const providers = new Map<string, ServiceUse[]>()
+  for (const row of rows) {
+    for (const name of row.provides) providers.set(name, [...(providers.get(name) ?? []), row])
+  }
+  // Whoever can start does, and what it provides lets others start; what is left over waits for ever.
+  const stuck = new Set(rows)
+  for (let changed = true; changed; ) {
+    changed = false
+    for (const row of stuck) {
+      const blocked = row.needs.some(name => providers.get(name)?.every(provider => stuck.has(provider)))
+      if (!blocked) changed = stuck.delete(row) || changed
+    }
+  }
+  const rings: HarnessError[] = []
+  const seen = new Set<ServiceUse>()
+  for (const start of stuck) {
+    const trail: { row: ServiceUse; needs: string }[] = []
+    let row: ServiceUse | undefined = start
+    while (row && !seen.has(row)) {
+      seen.add(row)
+      const needs: string = row.needs.find(name => providers.get(name)?.every(provider => stuck.has(provider)))!
+      trail.push({ row, needs })
+      row = providers.get(needs)?.[0]
+    }
+    const from = trail.findIndex(step => step.row === row)
+    if (from >= 0) rings.push(cycle(trail.slice(from)))
+  }
+  return rings
+}
+
+function cycle(ring: readonly { row: ServiceUse; needs: string }[]): HarnessError {
+  const steps = ring.map(({ row, needs }) => `${row.id} waits for ctx.${needs.split('@', 1)[0]}`).join(', ')
+  return new HarnessError('TREE_SERVICE_CYCLE', `services wait for each other in a cycle: ${steps}`, {
+    where: ring.map(({ row }) => `${row.at} (row ${row.id})`).join(', '),
+    fix: 'let one of them start without the other: read that service with ctx.get() or in a nested ctx.inject()',
+  })
+}
+
+/** `hooks waits for ctx.fs; no enabled row provides it`, for each service that is missed. */
+export function explainWaiting(
+  row: { readonly id: string; readonly at: string },
+  waits: readonly string[],
+  providers: (service: string) => readonly { id: string; at: string; state: ProviderState }[],
+): HarnessError {
+  const reasons = waits.map(name => {
+    const found = providers(name)
+    if (!found.length) return `waits for ctx.${name}; no enabled row provides it`
+    const { id, state } = found[0]!
+    if (state === 'failed') return `waits for ctx.${name}; the row ${id} would provide it, but failed`
+    if (state === 'waiting') return `waits for ctx.${name}; the row ${id} would provide it, but waits itself`
+    return `waits for ctx.${name}; the row ${id} provides it out of its sight`
+  })
+  const missing = waits.filter(name => !providers(name).length)
+  const hidden = waits.some(name => providers(name)[0]?.state === 'active')
+  const fix = missing.length
+    ? `add or enable a row that provides ${missing.join(', ')}`
+    : hidden
+      ? 'an `isolate` stands between the two: put them into one group, or give both the same label'
+      : 'make the other row start first'
+  return new HarnessError('TREE_PENDING', `pending: ${row.id} ${reasons.join(', and ')}`, {
+    where: `${row.at} (row ${row.id})`,
+    fix,
+  })
+}

@@ -1,0 +1,155 @@
+/** `cordis start`: several trees in one process, from their files to the exit code. */
+
+import { errorMessage, isHarnessError } from '@cambium/core'
+import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
+import { claim } from './claim.ts'
+import { mistakesOf } from './mistakes.ts'
+import type { TreeSource } from './read.ts'
+
+export interface StartOptions extends BootOptions {
+  /** Bound of an orderly end, in milliseconds; after it the process ends as it is. */
+  shutdownMs?: number
+}
+
+const SHUTDOWN_MS = 10_000
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const
+
+/**
+ * Starts a tree per source, in order, and resolves with the exit code when all have ended. Every mistake is written to
+ * standard error. Nothing is mounted before all trees have been checked; when one cannot start, those before it are
+ * disposed again.
+ */
+export async function startTrees(sources: readonly TreeSource[], options: StartOptions = {}): Promise<number> {
+  const say = (text: string) => {
+    if (options.level !== 'silent') process.stderr.write(`${text}\n`)
+  }
+  const complain = (error: unknown) => {
+    const text = isHarnessError(error) || !(error instanceof Error) ? errorMessage(error) : error.stack
+    process.stderr.write(`cordis: ${text}\n`)
+  }
+  const trees: LoadedTree[] = []
+  const up: LoadedTree[] = []
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= within(disposeAll(trees), options.shutdownMs ?? SHUTDOWN_MS, complain)
+    return stopping
+  }
+  const ends = listenForEnd(stop, complain)
+  try {
+    if (!(await load(sources, options, trees, complain))) return await failed(stop)
+    for (const tree of trees) {
+      if (stopping) break
+      await tree.start()
+      if (stopping) break
+      up.push(tree)
+      say(`cordis: ${tree.source.label} is up${summary(tree)}`)
+    }
+    const codes = await Promise.race([Promise.all(trees.map(tree => tree.ended)), ends.forced])
+    await stopping
+    return typeof codes === 'number' ? codes : (ends.code() ?? Math.max(0, ...codes))
+  } catch (error) {
+    if (ends.code() === undefined) complain(error)
+    await stop()
+    return ends.code() ?? 1
+  } finally {
+    ends.undo()
+  }
+}
+
+async function load(
+  sources: readonly TreeSource[],
+  options: BootOptions,
+  trees: LoadedTree[],
+  complain: (error: unknown) => void,
+): Promise<boolean> {
+  let sound = true
+  for (const source of sources) {
+    try {
+      trees.push(loadTree(source, options))
+    } catch (error) {
+      if (!mistakesOf(error).length) throw error
+      sound = false
+      complain(error)
+    }
+  }
+  // A single tree is checked by its start.
+  if (!sound || trees.length > 1) {
+    for (const tree of trees) {
+      await tree.check().catch(error => {
+        sound = false
+        complain(error)
+      })
+    }
+  }
+  return sound
+}
+
+async function failed(stop: () => Promise<void>): Promise<number> {
+  await stop()
+  return 1
+}
+
+async function disposeAll(trees: readonly LoadedTree[]): Promise<void> {
+  for (const tree of [...trees].reverse()) await tree.dispose()
+}
+
+function summary({ tree }: LoadedTree): string {
+  const counts = new Map<string, number>()
+  for (const { row, state } of tree.rows()) {
+    if (row.kind === 'plugin' && state !== 'disabled') counts.set(state, (counts.get(state) ?? 0) + 1)
+  }
+  const rows = [...counts].map(([state, count]) => `${count} ${state}`).join(', ')
+  return rows ? ` (${rows})` : ' (no rows)'
+}
+
+/**
+ * The first signal ends the trees in order, a second one the process at once. What a plugin leaves unhandled ends the
+ * trees in order too, with code 1. While it listens, the process stays up without further work.
+ */
+function listenForEnd(stop: () => Promise<void>, complain: (error: unknown) => void) {
+  const release = claim('signals', { tree: 'cordis start', name: 'the cordis command', at: undefined })
+  const alive = setInterval(() => {}, 2 ** 30)
+  let code: number | undefined
+  let force: (code: number) => void
+  const forced = new Promise<number>(resolve => {
+    force = resolve
+  })
+  const begin = (wanted: number) => {
+    code = wanted
+    void stop().then(() => force(wanted))
+  }
+  const onSignal = (signal: keyof typeof SIGNALS) => {
+    if (code !== undefined) process.exit(SIGNALS[signal])
+    begin(SIGNALS[signal])
+  }
+  const onUnhandled = (error: unknown) => {
+    complain(error)
+    if (code === undefined) begin(1)
+  }
+  for (const signal of Object.keys(SIGNALS)) process.on(signal, onSignal)
+  process.on('unhandledRejection', onUnhandled)
+  process.on('uncaughtException', onUnhandled)
+  return {
+    code: () => code,
+    forced,
+    undo() {
+      clearInterval(alive)
+      release()
+      for (const signal of Object.keys(SIGNALS)) process.off(signal, onSignal)
+      process.off('unhandledRejection', onUnhandled)
+      process.off('uncaughtException', onUnhandled)
+    },
+  }
+}
+
+async function within(work: Promise<void>, ms: number, complain: (error: unknown) => void): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<void>(resolve => {
+    timer = setTimeout(() => {
+      complain(`the trees did not end within ${ms} ms and were left as they are`)
+      resolve()
+    }, ms)
+  })
+  await Promise.race([work, late])
+  clearTimeout(timer)
+}

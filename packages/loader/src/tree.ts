@@ -1,0 +1,295 @@
+/**
+ * The mounted rows of one tree, and the transaction that changes them: prepare (resolve, import, validate) → drop in
+ * reverse → mount in order → compensate if that failed. Changes are serialised; what can fail before the first drop
+ * touches nothing.
+ */
+
+import { isDeepStrictEqual } from 'node:util'
+import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError } from '@cambium/core'
+import { TreeLoader } from './identity.ts'
+import { throwMistakes } from './mistakes.ts'
+import { createMount, type Mount, type MountState, moveMount, type Plan, stateOfMount, waitsOf } from './mount.ts'
+import { type PrepareOptions, prepareRows, usesOf } from './prepare.ts'
+import type { Row } from './row.ts'
+import { explainWaiting, findCycles } from './services.ts'
+
+export interface TreeOptions extends PrepareOptions {
+  /** How the tree is called in messages. */
+  label?: string
+  /** Bound of the wait for plugins that are loading, in milliseconds. */
+  settleMs?: number
+}
+
+export interface ApplyOptions {
+  /** Ids of rows to mount anew though nothing of them changed in the file. */
+  readonly remount?: ReadonlySet<string>
+}
+
+export interface RowState {
+  readonly row: Row
+  readonly state: MountState | 'disabled'
+  /** Services that a waiting row is still without. */
+  readonly waits: readonly string[]
+  readonly error: HarnessError | undefined
+  /** The URL that the plugin was imported from. */
+  readonly url: string | undefined
+  /** Services that the plugin says it provides. */
+  readonly provides: readonly string[]
+  readonly fiber: Fiber | undefined
+}
+
+/** A tree on `ctx`, still empty. One context carries one tree: it provides `ctx.loader`. */
+export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
+  return new Tree(ctx, options)
+}
+
+const SETTLE_MS = 60_000
+
+export class Tree {
+  readonly ctx: Context
+  private readonly options: TreeOptions
+  private readonly loader: TreeLoader
+  private readonly realms = new Map<string, symbol>()
+  private listed: readonly Row[] = []
+  /** In the order of the file. */
+  private mounts = new Map<string, Mount>()
+  private queue: Promise<unknown> = Promise.resolve()
+  private started = false
+  private ended = false
+
+  constructor(ctx: Context, options: TreeOptions) {
+    this.ctx = ctx
+    this.options = options
+    this.loader = new TreeLoader(ctx, () => [...this.mounts.values()].map(mount => mount.entry))
+  }
+
+  /**
+   * Makes the tree what `rows` say; rows that did not change keep running. The first call is the start: after it no
+   * required row may fail or wait. Later, waiting is a state like any other.
+   *
+   * @throws HarnessError when a mistake was found, or a plugin failed; the tree then is what it was before.
+   */
+  apply(rows: readonly Row[], options: ApplyOptions = {}): Promise<void> {
+    return this.enqueue(() => this.change(flatten(rows), options))
+  }
+
+  /** Resolves, imports and validates `rows` without mounting any. @throws HarnessError with every mistake found. */
+  check(rows: readonly Row[]): Promise<void> {
+    return this.enqueue(async () => void (await this.prepare(flatten(rows).filter(enabled), () => undefined)))
+  }
+
+  /** Every row that was last applied, disabled ones too, in the order of the file. */
+  rows(): RowState[] {
+    return this.listed.map(row => {
+      const mount = this.mounts.get(row.id)
+      const state = mount ? stateOfMount(mount) : 'disabled'
+      return {
+        row,
+        state,
+        waits: mount ? waitsOf(mount) : [],
+        error: state === 'failed' ? mount?.failure : undefined,
+        url: mount?.plan.url,
+        provides: mount?.plan.loaded?.provide ?? [],
+        fiber: mount?.fiber,
+      }
+    })
+  }
+
+  /** Resolves when no plugin is loading or unloading. @throws `TREE_SETTLE_TIMEOUT` when that takes too long. */
+  async settled(): Promise<void> {
+    const ms = this.options.settleMs ?? SETTLE_MS
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let late = false
+    const expired = new Promise<void>(resolve => {
+      timer = setTimeout(() => {
+        late = true
+        resolve()
+      }, ms)
+    })
+    try {
+      for (let busy = this.busy(); busy.length; busy = this.busy()) {
+        await Promise.race([Promise.allSettled(busy.map(fiber => fiber.inertia)), expired])
+        if (late) throw this.unsettled(this.busy(), ms)
+      }
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Drops every row, the last one first. The tree cannot be used after it. Idempotent. */
+  dispose(): Promise<void> {
+    return this.enqueue(async () => {
+      this.ended = true
+      for (const mount of [...this.mounts.values()].reverse()) await this.drop(mount)
+      this.listed = []
+    })
+  }
+
+  private enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.queue.then(work)
+    this.queue = result.catch(() => {})
+    return result
+  }
+
+  private busy(): Fiber[] {
+    const busy: Fiber[] = []
+    for (const runtime of this.ctx.registry.values()) {
+      for (const fiber of runtime.fibers as Iterable<Fiber>) if (fiber.inertia) busy.push(fiber)
+    }
+    return busy
+  }
+
+  private unsettled(busy: readonly Fiber[], ms: number): HarnessError {
+    const slow = [...this.mounts.values()].filter(mount => mount.fiber && busy.includes(mount.fiber))
+    const names = slow.length
+      ? slow.map(({ plan }) => plan.row.id).join(', ')
+      : busy.map(fiber => fiber.name).join(', ')
+    return new HarnessError('TREE_SETTLE_TIMEOUT', `${names} did not finish loading within ${ms} ms`, {
+      where: slow.map(({ plan }) => `${plan.row.at} (row ${plan.row.id})`).join(', ') || this.label,
+      fix: 'let `apply` return early, and do long work in the background',
+    })
+  }
+
+  private get label(): string {
+    return this.options.label ?? 'the tree'
+  }
+
+  private async change(rows: readonly Row[], options: ApplyOptions): Promise<void> {
+    if (this.ended) throw new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: this.label })
+    const active = rows.filter(enabled)
+    const kept = keptMounts(active, this.mounts, options.remount ?? new Set())
+    const plans = await this.prepare(active, row => kept.get(row.id)?.plan)
+
+    const before = [...this.mounts.values()]
+    const formerRows = before.map(({ plan }) => plan.row)
+    const dropped = before.filter(mount => kept.get(mount.plan.row.id) !== mount)
+    for (const mount of [...dropped].reverse()) await this.drop(mount)
+    const added: Mount[] = []
+    try {
+      for (const plan of plans) {
+        const mount = kept.get(plan.row.id)
+        if (mount) moveMount(mount, plan.row)
+        else added.push(this.mount(plan))
+      }
+      await this.settled()
+      throwMistakes(this.refusals(added, dropped), this.label)
+    } catch (error) {
+      for (const mount of added.reverse()) await this.drop(mount)
+      before.forEach((mount, index) => {
+        moveMount(mount, formerRows[index]!)
+      })
+      await this.restore(before, dropped)
+      throw isHarnessError(error) ? error : new HarnessError('TREE_FAILED', errorMessage(error), { cause: error })
+    }
+    for (const mount of added) mount.starting = false
+    this.mounts = new Map(plans.map(({ row }) => [row.id, this.mounts.get(row.id)!]))
+    this.listed = rows
+    this.started = true
+  }
+
+  private async prepare(rows: readonly Row[], known: (row: Row) => Plan | undefined): Promise<Plan[]> {
+    const prepared = await prepareRows(
+      rows.filter(row => !known(row)),
+      this.options,
+    )
+    const fresh = new Map(prepared.map(one => [one.plan.row.id, one]))
+    // A row that runs already is not replaced by one that cannot.
+    const fatal = prepared.filter(({ plan: { row } }) => row.required || this.mounts.has(row.id))
+    const plans = rows.map(row => fresh.get(row.id)?.plan ?? { ...known(row)!, row })
+    const cycles = findCycles(usesOf(plans))
+    throwMistakes([...fatal.flatMap(({ mistakes }) => mistakes), ...cycles], this.label)
+    return plans
+  }
+
+  private mount(plan: Plan): Mount {
+    const parent = this.mounts.get(plan.row.parent ?? '')
+    const mount = createMount(plan, {
+      root: this.ctx,
+      parent,
+      loader: this.loader,
+      realms: this.realms,
+      failedLate: (_mount, error) => this.ctx.logger('loader').error(error.message),
+    })
+    this.mounts.set(plan.row.id, mount)
+    return mount
+  }
+
+  private async drop(mount: Mount): Promise<void> {
+    const { id } = mount.plan.row
+    if (this.mounts.get(id) === mount) this.mounts.delete(id)
+    await mount.fiber?.dispose()
+  }
+
+  /** Why the change cannot stand. What only concerns rows that may fail is logged. */
+  private refusals(added: readonly Mount[], dropped: readonly Mount[]): HarnessError[] {
+    const former = new Set(dropped.map(({ plan }) => plan.row.id))
+    return added.flatMap(mount => {
+      const { row } = mount.plan
+      const state = stateOfMount(mount)
+      const fatal = row.required || (state === 'failed' && former.has(row.id))
+      const error = state === 'failed' ? mount.failure : state === 'waiting' ? this.waiting(mount) : undefined
+      if (!error) return []
+      if (fatal && (state === 'failed' || !this.started)) return error
+      this.ctx.logger('loader').warn(error.message)
+      return []
+    })
+  }
+
+  private waiting(mount: Mount): HarnessError {
+    return explainWaiting(mount.plan.row, waitsOf(mount), service =>
+      [...this.mounts.values()]
+        .filter(other => other !== mount && other.plan.loaded?.provide.includes(service))
+        .map(other => {
+          const state = stateOfMount(other)
+          const { id, at } = other.plan.row
+          return { id, at, state: state === 'failed' ? state : state === 'active' ? state : 'waiting' }
+        }),
+    )
+  }
+
+  private async restore(before: readonly Mount[], dropped: readonly Mount[]): Promise<void> {
+    const again = new Map<Mount, Mount>()
+    for (const mount of dropped) again.set(mount, this.mount(mount.plan))
+    const order = before.map(mount => again.get(mount) ?? mount)
+    this.mounts = new Map(order.map(mount => [mount.plan.row.id, mount]))
+    await this.settled()
+    for (const mount of again.values()) {
+      mount.starting = false
+      if (stateOfMount(mount) === 'failed' && mount.failure) this.ctx.logger('loader').error(mount.failure.message)
+    }
+  }
+}
+
+const enabled = (row: Row) => !row.disabled
+
+function flatten(rows: readonly Row[]): Row[] {
+  return rows.flatMap(row => [row, ...flatten(row.children)])
+}
+
+/** The mounts that may go on: unchanged, below kept groups, and still in the order they were mounted in. */
+function keptMounts(
+  rows: readonly Row[],
+  mounts: ReadonlyMap<string, Mount>,
+  remount: ReadonlySet<string>,
+): Map<string, Mount> {
+  const position = new Map([...mounts.keys()].map((id, index) => [id, index]))
+  const kept = new Map<string, Mount>()
+  let last = -1
+  for (const row of rows) {
+    const mount = mounts.get(row.id)
+    if (!mount || remount.has(row.id) || !mount.fiber || !sameRow(mount.plan.row, row)) continue
+    if (mount.parent && kept.get(mount.parent.plan.row.id) !== mount.parent) continue
+    // Registrations keep the order of rows, so one that moved ahead of others is mounted anew.
+    if (position.get(row.id)! < last) continue
+    last = position.get(row.id)!
+    kept.set(row.id, mount)
+  }
+  return kept
+}
+
+function sameRow(a: Row, b: Row): boolean {
+  if (a.kind !== b.kind || a.name !== b.name || a.from !== b.from) return false
+  // The rows of an include say whether it changed.
+  const config = a.kind === 'include' || isDeepStrictEqual(a.config, b.config)
+  return config && isDeepStrictEqual([a.inject, a.isolate, a.intercept], [b.inject, b.isolate, b.intercept])
+}
