@@ -1,0 +1,3 @@
+export { parse } from './parse.js'
+export { toRecords } from './records.js'
+export { stringify } from './stringify.js'

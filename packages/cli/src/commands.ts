@@ -1,0 +1,26 @@
+/** The subcommands of `cambium`: one file each, loaded when it is asked for. */
+
+import type { Host } from './host.ts'
+
+export interface Command {
+  /** One line for the list of commands. */
+  readonly summary: string
+  /** The line to write, as a hint. */
+  readonly usage: string
+  load(): Promise<CommandModule>
+}
+
+export interface CommandModule {
+  /** What `--help` prints. */
+  help(): string
+  /** Resolves with the exit code. @throws `CLI_USAGE` for a mistake on the command line */
+  run(argv: readonly string[], host: Host): Promise<number>
+}
+
+export const COMMANDS: Readonly<Record<string, Command>> = {
+  run: {
+    summary: 'give an agent a task in this folder and print its answer',
+    usage: 'cambium run [flags] "task"',
+    load: () => import('./run.ts'),
+  },
+}

@@ -1,0 +1,233 @@
+/** Gives an agent one task, waits until it is idle, and prints what came of it: the heart of `cambium run`. */
+
+import { constants } from 'node:os'
+import type { Agent, AgentHandle } from '@cambium/agent'
+import { type Context, sleep } from '@cambium/core'
+import { createUserMessage, price, type RetryNotice, type UserMessage } from '@cambium/llm'
+import type { Session } from '@cambium/session'
+import type {} from '@cambium/tools'
+import Schema from 'schemastery'
+import { EXIT } from './exit-code.ts'
+import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
+import { usageError } from './flags.ts'
+import { openAgent } from './open-agent.ts'
+import { foldOutcome, type Outcome } from './outcome.ts'
+import { eventLine, failureReport, OUTPUT_FORMS, type OutputForm, reportText, Stdout } from './output.ts'
+import { plural } from './printable.ts'
+import type { Progress } from './progress.ts'
+import { processSurface, type Surface } from './surface.ts'
+
+export const name = 'headless'
+export const inject = ['agents', 'sessions', 'llm', 'tools']
+
+export interface Config {
+  task: string
+  cwd: string
+  model?: string
+  resume?: string
+  output: OutputForm
+  quiet: boolean
+}
+export const Config: Schema<Config> = Schema.object({
+  task: Schema.string().default('').description('What the agent is to do; may be empty when a session is taken up'),
+  cwd: Schema.string().default(process.cwd()).description('The folder that the agent works in, as an absolute path'),
+  model: Schema.string().description("`provider/model`, a provider, or `auto`; the loop's choice by default"),
+  resume: Schema.string().description(
+    'Id of the session to take up, or a part of it; empty for the last of the folder',
+  ),
+  output: Schema.union([...OUTPUT_FORMS])
+    .default('text')
+    .description('The form of standard output'),
+  quiet: Schema.boolean().default(false).description('Nothing but failures on standard error'),
+})
+
+/** How long a cancelled turn may take to come to rest. */
+const STOP_MS = 10_000
+
+export function apply(ctx: Context, config: Config) {
+  const run = new HeadlessRun(ctx, config, ctx.get('surface') ?? processSurface())
+  // Not awaited: the tree stands before the work is done. Rows further down may still be on their way.
+  const work = Promise.resolve()
+    .then(() => run.run())
+    .then(code => ctx.app.exit(code))
+  ctx.effect(
+    () => () => {
+      run.stop('SIGTERM')
+      return work
+    },
+    'run',
+  )
+}
+
+class HeadlessRun {
+  private readonly ctx: Context
+  private readonly config: Config
+  private readonly surface: Surface
+  private readonly startedAt = performance.now()
+  private readonly stopped = new AbortController()
+  private readonly stdout: Stdout
+  private progress: Progress | undefined
+  private agent: Agent | undefined
+
+  constructor(ctx: Context, config: Config, surface: Surface) {
+    this.ctx = ctx
+    this.config = config
+    this.surface = surface
+    // A reader of events who leaves wants no more of them; one who waits for the answer leaves too early to matter.
+    this.stdout = new Stdout(surface.stdout, () => config.output === 'jsonl' && this.stop('standard output was closed'))
+  }
+
+  async run(): Promise<number> {
+    const { stop } = this.surface
+    const onStop = () => this.stop(String(stop.reason))
+    if (stop.aborted) onStop()
+    else stop.addEventListener('abort', onStop, { once: true })
+    try {
+      return await this.work()
+    } catch (error) {
+      return await this.fail(error)
+    } finally {
+      this.progress?.stop()
+      stop.removeEventListener('abort', onStop)
+      this.stdout.release()
+    }
+  }
+
+  private async work(): Promise<number> {
+    const { ctx, config } = this
+    const handle = await openAgent(ctx.agents, ctx.get('sessionPersistence'), config)
+    try {
+      const outcome = await this.converse(handle.agent)
+      await ctx.sessions.flush(handle.agent.session)
+      return await this.conclude(handle, outcome)
+    } finally {
+      await handle.dispose()
+    }
+  }
+
+  /** Sends the message and waits for the next idleness; what is logged between the two is what came of it. */
+  private async converse(agent: Agent): Promise<Outcome> {
+    const { session } = agent
+    const message = this.message(session)
+    this.agent = agent
+    await this.watch(agent)
+    const from = session.seq
+    if (!this.stopped.signal.aborted) {
+      agent.followup(message)
+      await Promise.race([agent.whenIdle(), this.overdue()])
+    }
+    const { llm } = this.ctx
+    return foldOutcome(session.events(from), (usage, route) => price(usage, llm.modelInfo(route)))
+  }
+
+  private message(session: Session): UserMessage {
+    const { task } = this.config
+    if (task) return createUserMessage({ content: task, source: { kind: 'user' } })
+    const last = session.last('turn/end')?.data.reason.kind
+    if (last === undefined || last === 'completed') {
+      throw usageError('there is no task', 'write it as an argument, or pipe it in')
+    }
+    return createUserMessage({
+      content: 'The last turn ended before the work was done. Go on from where it stopped.',
+      source: { kind: 'plugin', plugin: name, form: 'notice' },
+    })
+  }
+
+  private async watch(agent: Agent): Promise<void> {
+    const { ctx, config, surface, stdout } = this
+    if (surface.terminal && !config.quiet) {
+      const { Progress } = await import('./progress.ts')
+      const { tools } = ctx
+      this.progress = new Progress({
+        line: surface.notes,
+        color: surface.color,
+        present: (tool, args) => tools.get(tool, agent)?.presentCall?.(args),
+      })
+      const { provider, model } = agent.config ?? {}
+      this.progress.start(`${provider}/${model} · ${agent.session.header.cwd} · session ${agent.id}`)
+    }
+    ctx.on('session/event', (session, event) => {
+      if (session === agent.session) this.progress?.event(event)
+      if (config.output === 'jsonl')
+        void stdout.write(eventLine(session, event)).catch(() => this.stop('standard output failed'))
+    })
+    ctx.on('llm/retry', notice => {
+      if (!config.quiet) surface.notes.print(retryLine(notice))
+    })
+  }
+
+  private async conclude(handle: AgentHandle, outcome: Outcome): Promise<number> {
+    const { config, surface } = this
+    const { agent } = handle
+    const { failure, ...facts } = outcome
+    const exitCode = this.exitCode(outcome)
+    this.progress?.stop()
+    await this.stdout.write(
+      reportText(config.output, {
+        ...facts,
+        exitCode,
+        session: agent.id,
+        cwd: agent.session.header.cwd,
+        ...(agent.config ? { model: `${agent.config.provider}/${agent.config.model}` } : {}),
+        durationMs: this.elapsed(),
+        ...(failure ? { error: failure } : {}),
+      }),
+    )
+    if (outcome.denied.length && !config.quiet) surface.notes.print(deniedLine(outcome.denied))
+    if (failure) surface.notes.print(describeFailure(failure))
+    if (failure && this.ctx.get('sessionPersistence')) {
+      surface.notes.print(`  go on with: cambium run --resume ${agent.id}`)
+    }
+    if (this.progress) surface.notes.print(this.progress.summary(outcome, agent.id))
+    return exitCode
+  }
+
+  private exitCode(outcome: Outcome): number {
+    if (outcome.stopReason !== 'interrupted') return outcome.exitCode
+    const number = constants.signals[this.stopped.signal.reason as NodeJS.Signals]
+    return number ? 128 + number : EXIT.interrupted
+  }
+
+  private async fail(error: unknown): Promise<number> {
+    const failure = toFailure(error)
+    const { output, cwd } = this.config
+    const exitCode = exitCodeOf(failure)
+    this.progress?.stop()
+    const facts = { cwd, durationMs: this.elapsed(), ...(this.agent ? { session: this.agent.id } : {}) }
+    await this.stdout.write(failureReport(output, failure, exitCode, facts)).catch(() => {})
+    this.surface.notes.print(describeFailure(failure))
+    return exitCode
+  }
+
+  /** Cancels what runs; `run` then ends soon. */
+  stop(reason: string): void {
+    if (this.stopped.signal.aborted) return
+    this.stopped.abort(reason)
+    this.agent?.cancel({ by: 'user', reason })
+  }
+
+  /** Resolves when a stopped turn has had its time. */
+  private async overdue(): Promise<void> {
+    const { signal } = this.stopped
+    await new Promise<void>(resolve => {
+      if (signal.aborted) resolve()
+      else signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await sleep(STOP_MS, undefined, { unref: true })
+  }
+
+  private elapsed(): number {
+    return Math.round(performance.now() - this.startedAt)
+  }
+}
+
+/** `connection refused at 127.0.0.1:8080, trying again (2/5)` */
+export function retryLine({ failure, attempt, maxAttempts, delayMs }: RetryNotice): string {
+  const wait = delayMs < 2000 ? '' : ` in ${Math.round(delayMs / 1000)} s`
+  return `${failure.message.replace(/\.$/, '')}, trying again${wait} (${attempt}/${maxAttempts})`
+}
+
+function deniedLine(denied: Outcome['denied']): string {
+  const calls = denied.map(({ tool, reason }) => `${tool} (${reason})`)
+  return `warning: ${plural(denied.length, 'call')} refused by policy: ${calls.join(', ')}`
+}

@@ -1,0 +1,74 @@
+/** The `cambium` command: finds the subcommand, and says what is wrong with a command line. */
+
+import { readFile } from 'node:fs/promises'
+import { isHarnessError, nearest } from '@cambium/core'
+import { COMMANDS, type Command } from './commands.ts'
+import { EXIT } from './exit-code.ts'
+import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
+import { usageError } from './flags.ts'
+import { type Host, processHost } from './host.ts'
+import { installed } from './installation.ts'
+
+/** Runs one command line; `argv` is without the program. Resolves with the exit code and never rejects. */
+export async function main(argv: readonly string[] = process.argv.slice(2), host: Host = processHost): Promise<number> {
+  const [name = '', ...rest] = argv
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  try {
+    if (command) {
+      const module = await command.load()
+      if (asksForHelp(rest)) return print(host, module.help())
+      return await module.run(rest, host)
+    }
+    if (name === '--help' || name === '-h' || name === 'help') return print(host, await help(rest))
+    if (name === '--version' || name === '-V') return print(host, await version())
+    throw unknown(name)
+  } catch (error) {
+    const failure = toFailure(error)
+    host.stderr.write(`${describeFailure(failure)}\n`)
+    if (isHarnessError(error) && error.code === 'CLI_USAGE') host.stderr.write(`\n${brief(command)}`)
+    return exitCodeOf(failure)
+  }
+}
+
+function asksForHelp(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--')
+  return (end < 0 ? argv : argv.slice(0, end)).some(word => word === '--help' || word === '-h')
+}
+
+function print({ stdout }: Host, text: string): number {
+  stdout.write(text)
+  return EXIT.done
+}
+
+async function help([name = '']: readonly string[]): Promise<string> {
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (command) return (await command.load()).help()
+  return `cambium gives a language model tools, and does work with it in a folder.\n\n${brief(undefined)}`
+}
+
+/** The few lines one needs. */
+function brief(command: Command | undefined): string {
+  if (command) return `usage: ${command.usage}\n       ${command.usage.split(' [', 1)[0]} --help lists the flags\n`
+  const width = Math.max(...Object.keys(COMMANDS).map(name => name.length))
+  const list = Object.entries(COMMANDS).map(([name, { summary }]) => `  cambium ${name.padEnd(width)}  ${summary}`)
+  return [
+    'usage:',
+    ...list,
+    `  cambium ${'--help'.padEnd(width)}  these lines; cambium run --help has the flags and exit codes`,
+    `  cambium ${'--version'.padEnd(width)}`,
+    '',
+  ].join('\n')
+}
+
+function unknown(name: string) {
+  if (!name) return usageError('there is no command')
+  const known = [...Object.keys(COMMANDS), '--help', '--version']
+  const near = nearest(name, known)
+  if (near) return usageError(`unknown command ${name}`, `did you mean cambium ${near}?`)
+  return usageError(`unknown ${name.startsWith('-') ? 'flag' : 'command'} ${name}`, 'a task goes to cambium run "task"')
+}
+
+async function version(): Promise<string> {
+  const manifest = await readFile(installed('package.json'), 'utf8')
+  return `${(JSON.parse(manifest) as { version: string }).version}\n`
+}

@@ -1,0 +1,158 @@
+/** What came of a task: folded from the session's events between its receipt and the agent's next idleness. */
+
+import { type Route, type TokenUsage, textOf } from '@cambium/llm'
+import type { SessionEvent, TurnEndReason } from '@cambium/session'
+import { EXIT, type ExitCode } from './exit-code.ts'
+import type { Failure } from './failure.ts'
+
+export type StopReason = 'completed' | 'limit' | 'refused' | 'interrupted' | 'failed'
+
+export interface Outcome {
+  /** The text of the last answer; empty when the work failed before there was one. */
+  readonly answer: string
+  readonly stopReason: StopReason
+  readonly exitCode: ExitCode
+  /** Why it did not complete, in words for a person. */
+  readonly failure?: Failure
+  readonly turns: number
+  readonly steps: number
+  readonly toolCalls: number
+  /** Calls that a policy refused. The model was told and went on. */
+  readonly denied: readonly { readonly tool: string; readonly reason: string }[]
+  readonly usage: TokenUsage
+  /** US dollars; absent when the price of one of the models is not known. */
+  readonly cost?: number
+}
+
+/** US dollars for a request's tokens, where the model's price is known. */
+export type CostOf = (usage: TokenUsage, route: Route) => number | undefined
+
+type Answer = SessionEvent<'assistant/message'>['data']
+
+export const NO_USAGE: TokenUsage = {
+  inputTokens: 0,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+}
+
+/** Folds `events`, which begin at the receipt. */
+export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf): Outcome {
+  let usage = NO_USAGE
+  let cost: number | undefined = 0
+  let last: Answer | undefined
+  let spoken = ''
+  let route: Route | undefined
+  let end: TurnEndReason | undefined
+  const names = new Map<string, string>()
+  const denied: { tool: string; reason: string }[] = []
+  const counts = { turns: 0, steps: 0, toolCalls: 0 }
+  const spend = (spent: TokenUsage | undefined, by: Route | undefined) => {
+    if (!spent) return
+    usage = addUsage(usage, spent)
+    const price = by && costOf(spent, by)
+    cost = cost === undefined || price === undefined ? undefined : cost + price
+  }
+  for (const { type, data } of events) {
+    if (type === 'turn/start') {
+      counts.turns++
+      last = undefined
+      spoken = ''
+    } else if (type === 'turn/end') end = data.reason
+    else if (type === 'step/start') counts.steps++
+    else if (type === 'tool/call') {
+      counts.toolCalls++
+      names.set(data.callId, data.name)
+    } else if (type === 'tool/result' && data.error && POLICY_CODES.has(data.error.code)) {
+      const [block] = data.message.content
+      const id = block?.type === 'tool-result' ? block.toolCallId : ''
+      denied.push({ tool: names.get(id) ?? '', reason: data.error.message })
+    } else if (type === 'assistant/message') {
+      last = data
+      spoken = textOf(data.message).trim() || spoken
+      spend(data.usage, data.message.source.kind === 'model' ? data.message.source : undefined)
+    } else if (type === 'request/header') route = data.config
+    else if (type === 'request/failed') spend(data.usage, route)
+  }
+  const verdict = judge(end, last, spoken)
+  return { ...verdict, ...counts, denied, usage, ...(cost === undefined ? {} : { cost }) }
+}
+
+/** Codes of results that stand for a refusal, not for a failure of the tool. */
+export const POLICY_CODES: ReadonlySet<string> = new Set(['TOOL_DENIED'])
+
+type Verdict = Pick<Outcome, 'answer' | 'stopReason' | 'exitCode' | 'failure'>
+
+function judge(end: TurnEndReason | undefined, last: Answer | undefined, spoken: string): Verdict {
+  const text = last ? textOf(last.message).trim() : ''
+  switch (end?.kind) {
+    case 'completed':
+      return judgeCompleted(last, text, spoken)
+    case 'limit':
+      return stopped('limit', EXIT.limit, text, { code: 'LIMIT', message: `stopped by a limit: ${end.reason}` })
+    case 'max-tokens':
+      return stopped('limit', EXIT.limit, text, {
+        code: 'MAX_TOKENS',
+        message: "the answer is cut off: it reached the model's output limit",
+        fix: 'resume and ask for the rest, or ask for less at once',
+      })
+    case 'blocked': {
+      const message = `refused by policy${end.reason ? `: ${end.reason}` : ''}`
+      return stopped('refused', EXIT.refused, '', { code: 'BLOCKED', message })
+    }
+    case 'aborted': {
+      const reason = end.reason ? `: ${end.reason}` : ''
+      if (end.by === 'hook') {
+        return stopped('refused', EXIT.refused, text, { code: 'STOPPED', message: `stopped by a plugin${reason}` })
+      }
+      return stopped('interrupted', EXIT.interrupted, text, { code: 'ABORTED', message: `interrupted${reason}` })
+    }
+    case 'interrupted':
+      return stopped('interrupted', EXIT.interrupted, text, { code: 'INTERRUPTED', message: 'interrupted' })
+    case 'error':
+      return stopped('failed', EXIT.failed, '', {
+        code: end.error.code,
+        message: end.error.message,
+        ...(end.error.fix ? { fix: end.error.fix } : {}),
+      })
+    case undefined:
+      return stopped('failed', EXIT.failed, '', {
+        code: 'NO_TURN',
+        message: 'the agent did not take up the task',
+        fix: 'see that the tree mounts a loop (@cambium/agent/loop)',
+      })
+  }
+}
+
+function judgeCompleted(last: Answer | undefined, text: string, spoken: string): Verdict {
+  if (last?.finish === 'refusal') {
+    const failure = { code: 'MODEL_REFUSED', message: 'the model refused to answer' }
+    return { answer: text, stopReason: 'failed', exitCode: EXIT.failed, failure }
+  }
+  // A tool that concludes the turn leaves no last word; what the model said before stands.
+  const answer = text || (last?.finish === 'tool-calls' ? spoken : '')
+  if (answer) return { answer, stopReason: 'completed', exitCode: EXIT.done }
+  return stopped('failed', EXIT.failed, '', {
+    code: 'EMPTY_RESPONSE',
+    message: 'the model ended without an answer',
+    fix: 'resume and ask again, or choose another model with --model',
+  })
+}
+
+const stopped = (stopReason: StopReason, exitCode: ExitCode, answer: string, failure: Failure): Verdict => ({
+  answer,
+  stopReason,
+  exitCode,
+  failure,
+})
+
+export function addUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
+    cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
+    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+  }
+}

@@ -1,0 +1,99 @@
+/** What `cambium run` can be told. */
+
+import { resolve } from 'node:path'
+import { describeFlags, type FlagTable, readChoice, readCount, readDuration, readFlags, usageError } from './flags.ts'
+import { OUTPUT_FORMS, type OutputForm } from './output.ts'
+
+const MODES = ['full'] as const
+
+const looksLikeId = (word: string) => /^[A-Za-z0-9][\w.-]{3,119}$/.test(word) && /\d/.test(word)
+
+const FLAGS: FlagTable = {
+  model: {
+    value: '<model>',
+    short: 'm',
+    help: 'provider/model, a provider, or auto: the first one that has a key (default)',
+  },
+  cwd: { value: '<folder>', short: 'C', help: 'the folder to work in; this one by default' },
+  output: {
+    value: '<form>',
+    short: 'o',
+    help: 'text: only the answer (default)\njson: one object with answer, usage, cost, session, stop reason\njsonl: the session events as they happen, then the same object',
+  },
+  resume: {
+    value: '<id>',
+    optional: looksLikeId,
+    short: 'r',
+    help: 'take up a session: its id or a part of it, or the last of this folder;\nwithout a task it goes on with what was interrupted',
+  },
+  continue: { short: 'c', help: 'take up the last session of this folder' },
+  'max-steps': { value: '<n>', help: 'requests to the model before it has to sum up' },
+  timeout: { value: '<time>', help: 'how long it may take: seconds, or 90s, 5m, 1h' },
+  mode: { value: '<mode>', help: 'full: every tool runs without asking (default, and the only one yet)' },
+  set: { value: '<id.path=value>', many: true, help: 'change a value of the tree, as --set loop.model=openai/gpt-5' },
+  patch: { value: '<file>', many: true, help: 'lay a patch file over the tree' },
+  quiet: { short: 'q', help: 'nothing on standard error but failures' },
+  help: { short: 'h', help: 'this text' },
+}
+
+/** What `cambium run --help` prints. */
+export function help(): string {
+  return `usage: cambium run [flags] "task"
+       git diff | cambium run "review this"
+
+Gives an agent a task and prints its answer on standard output. What is piped in is given to the
+model behind the task, or is the task. Progress goes to standard error, on a terminal only.
+
+${describeFlags(FLAGS)}
+
+exit codes:
+  0    done
+  1    failed: the model or a server failed, or there was no answer
+  2    the command line, or something that it names, is wrong
+  3    stopped by a limit: --max-steps, --timeout, a budget, or the model's output limit
+  4    refused by policy
+  130  interrupted (143 by SIGTERM, 129 by a closed terminal); the session can be taken up again
+
+environment: OPENAI_API_KEY, OPENAI_BASE_URL, and the same for ANTHROPIC, DEEPSEEK and others;
+             CAMBIUM_HOME is where sessions are kept (~/.cambium)
+`
+}
+
+export interface RunOptions {
+  /** The task's words on the command line. */
+  readonly words: readonly string[]
+  readonly output: OutputForm
+  readonly quiet: boolean
+  readonly cwd: string
+  readonly model: string | undefined
+  readonly resume: string | undefined
+  /** `id.path=value` of the rows that the flags change. */
+  readonly set: readonly string[]
+  readonly patch: readonly string[]
+}
+
+/** @throws `CLI_USAGE` */
+export function readOptions(argv: readonly string[], cwd: string): RunOptions {
+  const line = readFlags(argv, FLAGS)
+  const one = (name: string) => line.flags.get(name)?.[0]
+  const model = one('model')
+  const steps = one('max-steps')
+  const timeout = one('timeout')
+  if (line.flags.has('continue') && line.flags.has('resume'))
+    throw usageError('--continue and --resume exclude each other')
+  readChoice('mode', one('mode') ?? 'full', MODES)
+  return {
+    words: line.words,
+    output: readChoice('output', one('output') ?? 'text', OUTPUT_FORMS),
+    quiet: line.flags.has('quiet'),
+    cwd: resolve(cwd, one('cwd') ?? '.'),
+    model,
+    resume: line.flags.has('continue') ? '' : one('resume'),
+    set: [
+      ...(steps === undefined ? [] : [`budget.turn.maxSteps=${readCount('max-steps', steps)}`]),
+      ...(timeout === undefined ? [] : [`budget.turn.maxWallMs=${readDuration('timeout', timeout)}`]),
+      ...(line.flags.get('set') ?? []),
+    ],
+    patch: (line.flags.get('patch') ?? []).map(file => resolve(cwd, file)),
+  }
+}

@@ -1,0 +1,106 @@
+/** `cambium run`: one task, from the command line to its exit code. */
+
+import { isHarnessError, type LogRecord } from '@cambium/core'
+import { claim, type LoadedTree, loadTree } from '@cambium/loader'
+import { EXIT } from './exit-code.ts'
+import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
+import { usageError } from './flags.ts'
+import type { Host } from './host.ts'
+import { installed } from './installation.ts'
+import { failureReport } from './output.ts'
+import { type RunOptions, readOptions } from './run-options.ts'
+import { StatusLine } from './status-line.ts'
+import { lookAt, type Surface } from './surface.ts'
+import { readTask } from './task.ts'
+
+export { help } from './run-options.ts'
+
+/** Resolves with the exit code. @throws `CLI_USAGE` */
+export async function run(argv: readonly string[], host: Host): Promise<number> {
+  const startedAt = performance.now()
+  const options = readOptions(argv, host.cwd)
+  const { terminal, redraws, color } = lookAt(host.stderr, host.env)
+  const notes = new StatusLine(host.stderr, redraws)
+  const ends = listenForEnd(host, terminal ? notes : undefined)
+  try {
+    const warn = (text: string) => {
+      if (!options.quiet) notes.print(`cambium: ${text}`)
+    }
+    const task = await Promise.race([readTask(options.words, host.stdin, warn), ends.stopped])
+    if (task === undefined) return EXIT.interrupted
+    if (!task && options.resume === undefined) {
+      throw usageError('there is no task', 'write it as an argument, or pipe it in')
+    }
+    const surface: Surface = { stdout: host.stdout, notes, terminal, color, stop: ends.stop }
+    return await runTree(load(options, task, host, surface), surface, ends.crashed)
+  } catch (error) {
+    if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error
+    const failure = toFailure(error)
+    const exitCode = exitCodeOf(failure)
+    const durationMs = Math.round(performance.now() - startedAt)
+    host.stdout.write(failureReport(options.output, failure, exitCode, { cwd: options.cwd, durationMs }))
+    notes.print(describeFailure(failure))
+    return exitCode
+  } finally {
+    ends.undo()
+  }
+}
+
+/** The installation's tree with the run as its last row. */
+function load(options: RunOptions, task: string, host: Host, { notes }: Surface): LoadedTree {
+  const { cwd, model, resume, output, quiet } = options
+  const file = installed('cordis.yml')
+  const config = { task, cwd, model, resume, output, quiet }
+  const row = { id: 'headless', name: '@cambium/cli/headless', config }
+  return loadTree(
+    { file },
+    {
+      env: host.env,
+      // JSON is YAML: the row goes the way of every patch.
+      patches: [...options.patch.map(patch => ({ file: patch })), { file, text: JSON.stringify([{ insert: [row] }]) }],
+      set: options.set,
+      level: quiet ? 'error' : 'warn',
+      write: record => notes.print(logLine(record)),
+    },
+  )
+}
+
+async function runTree(tree: LoadedTree, surface: Surface, crashed: Promise<unknown>): Promise<number> {
+  tree.ctx.provide('surface', surface)
+  await tree.start()
+  const end = await Promise.race([tree.ended, crashed.then(error => ({ error }))])
+  if (typeof end === 'number') return end
+  await tree.dispose()
+  throw end.error
+}
+
+function logLine({ level, text }: LogRecord): string {
+  return level === 'warn' ? `warning: ${text}` : level === 'error' ? `error: ${text}` : text
+}
+
+/** The first signal asks for an orderly end, a second one ends the process at once. */
+function listenForEnd(host: Host, notes: StatusLine | undefined) {
+  const stop = new AbortController()
+  const release = claim('signals', { tree: 'cambium run', name: 'the cambium command', at: undefined })
+  let crash: (error: unknown) => void
+  const crashed = new Promise<unknown>(resolve => {
+    crash = resolve
+  })
+  const stopped = new Promise<undefined>(resolve => stop.signal.addEventListener('abort', () => resolve(undefined)))
+  const ignoreSignals = host.onSignal(signal => {
+    if (stop.signal.aborted) return host.abort(EXIT.interrupted)
+    notes?.print('stopping; once more to end at once')
+    stop.abort(signal)
+  })
+  const ignoreCrashes = host.onCrash(error => crash(error))
+  return {
+    stop: stop.signal,
+    stopped,
+    crashed,
+    undo() {
+      ignoreSignals()
+      ignoreCrashes()
+      release()
+    },
+  }
+}

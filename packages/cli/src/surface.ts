@@ -1,0 +1,36 @@
+/** Where a run shows itself: standard output, standard error, and the wish to stop. */
+
+import type {} from '@cambium/core'
+import { type Output, StatusLine } from './status-line.ts'
+
+export interface Surface {
+  readonly stdout: Output
+  /** Everything that goes to standard error. */
+  readonly notes: StatusLine
+  /** Standard error is a terminal: progress is shown. */
+  readonly terminal: boolean
+  readonly color: boolean
+  /** Aborts when a person or the system asks for an end; its reason is the signal's name. */
+  readonly stop: AbortSignal
+}
+
+/** Whether a stream is a terminal, one that redraws, and one that shows colours. */
+export function lookAt(stream: Output, env: Readonly<Record<string, string | undefined>>) {
+  const terminal = stream.isTTY === true
+  const redraws = terminal && env.TERM !== 'dumb'
+  return { terminal, redraws, color: redraws && !env.NO_COLOR }
+}
+
+declare module 'cordis' {
+  interface Context {
+    /** Of the command that mounted the tree; absent when something else did. */
+    surface: Surface
+  }
+}
+
+/** The process's own, for a tree that no command of ours mounted. Its disposal is the wish to stop. */
+export function processSurface(): Surface {
+  const { terminal, redraws, color } = lookAt(process.stderr, process.env)
+  const notes = new StatusLine(process.stderr, redraws)
+  return { stdout: process.stdout, notes, terminal, color, stop: new AbortController().signal }
+}

@@ -1,0 +1,117 @@
+import { stripVTControlCharacters } from 'node:util'
+import type { LiveEvent, SessionEvent } from '@cambium/session'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { Progress } from '../src/progress.ts'
+import { StatusLine } from '../src/status-line.ts'
+import { Sink } from './streams.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'Date'] }))
+afterEach(() => void vi.useRealTimers())
+
+function start(options: { color?: boolean; redraws?: boolean } = {}) {
+  const sink = new Sink(true)
+  const progress = new Progress({
+    line: new StatusLine(sink, options.redraws ?? true),
+    color: options.color ?? false,
+    present: (tool, args) => (tool === 'bash' ? (args as { command: string }).command : undefined),
+  })
+  progress.start('p/m · /work')
+  const event = (type: string, data: unknown) => progress.event({ type, data } as SessionEvent | LiveEvent)
+  const call = (name: string, args: unknown, callId = 'c1') =>
+    event('tool/call', { turn: 1, step: 1, callId, name, arguments: JSON.stringify(args) })
+  const result = (text: string, error?: { code: string; message: string }, callId = 'c1') =>
+    event('tool/result', {
+      turn: 1,
+      step: 1,
+      durationMs: 1500,
+      message: {
+        content: [
+          {
+            type: 'tool-result',
+            toolCallId: callId,
+            content: [{ type: 'text', text }],
+            ...(error ? { isError: true } : {}),
+          },
+        ],
+      },
+      ...(error ? { error } : {}),
+    })
+  /** The redrawn line as it is now. */
+  const status = () => stripVTControlCharacters(sink.text.split('\x1b[?7l').at(-1)!.split('\x1b[?7h')[0]!)
+  return { sink, progress, event, call, result, status }
+}
+
+test('a running call is shown with its elapsed time, a finished one stays as a line', () => {
+  const { sink, call, result, status } = start()
+  call('bash', { command: 'npm test' })
+  vi.advanceTimersByTime(3_000)
+  expect(status()).toMatch(/bash npm test 3\.0 s · 3\.0 s$/)
+  result('ok')
+  expect(stripVTControlCharacters(sink.text)).toContain('✓ bash npm test 1.5 s\n')
+})
+
+test('a failure and a refusal say why', () => {
+  const { sink, call, result } = start()
+  call('bash', { command: 'false' })
+  result('exit code 1\nmore', { code: 'TOOL_FAILED', message: 'exit code 1' })
+  call('write', { file_path: 'a.txt', content: '' })
+  result('no', { code: 'TOOL_DENIED', message: 'read only' })
+  const text = stripVTControlCharacters(sink.text)
+  expect(text).toContain('✗ bash false 1.5 s\n  exit code 1\n')
+  expect(text).toContain('⊘ write a.txt 1.5 s\n  read only\n')
+})
+
+test('tokens are counted, an answer under way by its length', () => {
+  const { event, status } = start()
+  event('step/start', { turn: 1, step: 1 })
+  event('assistant/chunk', { chunk: { type: 'text-delta', index: 0, text: 'x'.repeat(400) } })
+  vi.advanceTimersByTime(200)
+  expect(status()).toMatch(/answering · 0\.2 s · 0 tokens in, 100 out$/)
+  const usage = { inputTokens: 1200, outputTokens: 90, cacheReadTokens: 300, cacheWriteTokens: 0, reasoningTokens: 0 }
+  event('assistant/message', { message: { content: [] }, usage, finish: 'stop' })
+  expect(status()).toMatch(/1\.5k tokens in, 90 out$/)
+})
+
+test('what a model writes cannot drive the terminal', () => {
+  const { sink, call, result, event } = start()
+  event('assistant/message', {
+    message: { content: [{ type: 'text', text: 'hi \x1b[2J\u202e there' }] },
+    finish: 'tool-calls',
+  })
+  call('bash', { command: 'echo \x1b]0;title\x07\r\n rm' })
+  result('\x1b[31mred', { code: 'TOOL_FAILED', message: '\x1b[31mred' })
+  const ours = ['\r\x1b[2K', '\x1b[?7l', '\x1b[?7h', '\n']
+  const rest = ours.reduce((text, sequence) => text.replaceAll(sequence, ''), sink.text)
+  expect(rest).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+  expect(sink.text).toContain('hi \\x1b[2J\\u{202e} there')
+})
+
+test('arguments that are no JSON, and presenters that throw, are shown as they came', () => {
+  const { sink, event, call } = start()
+  event('tool/call', { callId: 'c9', name: 'read', arguments: '{"file_pa' })
+  vi.advanceTimersByTime(100)
+  expect(sink.text).toContain('read {"file_pa')
+  expect(() => call('bash', null)).not.toThrow()
+})
+
+test('a long command is cut with a mark', () => {
+  const { sink, call } = start()
+  call('bash', { command: 'x'.repeat(5_000) })
+  expect(sink.text).toContain(`${'x'.repeat(160)}… (+4840 characters)`)
+})
+
+test('a terminal that cannot redraw gets lines only, and colours are off when asked', () => {
+  const { sink, call, result, progress } = start({ redraws: false })
+  call('bash', { command: 'ls' })
+  vi.advanceTimersByTime(1_000)
+  result('a')
+  progress.stop()
+  expect(sink.text).toBe('p/m · /work\n✓ bash ls 1.5 s\n')
+})
+
+test('stopping takes the redrawn line and its timer away', () => {
+  const { sink, progress } = start()
+  progress.stop()
+  expect(sink.text.endsWith('\r\x1b[2K')).toBe(true)
+  expect(vi.getTimerCount()).toBe(0)
+})

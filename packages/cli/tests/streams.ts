@@ -1,0 +1,83 @@
+/** Streams for a command that runs inside the test's process. */
+
+import { PassThrough, Readable, Writable } from 'node:stream'
+import type { Host } from '@cambium/cli'
+
+export class Sink extends Writable {
+  readonly isTTY: boolean
+  text = ''
+  private readonly watchers = new Set<() => void>()
+
+  constructor(isTTY = false) {
+    super({ decodeStrings: false })
+    this.isTTY = isTTY
+  }
+
+  override _write(chunk: string | Buffer, _encoding: string, done: () => void) {
+    this.text += chunk.toString()
+    for (const watch of this.watchers) watch()
+    done()
+  }
+
+  /** Resolves when the text so far fits. */
+  async contains(pattern: RegExp): Promise<void> {
+    if (pattern.test(this.text)) return
+    await new Promise<void>(resolve => {
+      const watch = () => {
+        if (!pattern.test(this.text)) return
+        this.watchers.delete(watch)
+        resolve()
+      }
+      this.watchers.add(watch)
+    })
+  }
+
+  get lines(): string[] {
+    return this.text.split('\n').filter(Boolean)
+  }
+}
+
+export interface TestHost extends Host {
+  readonly stdout: Sink
+  readonly stderr: Sink
+  signal(name: NodeJS.Signals): void
+  /** Exit codes of hard ends. */
+  readonly aborts: number[]
+}
+
+export interface TestHostOptions {
+  /** Piped input; nothing is an end at once, `terminal` a terminal, a stream is taken as it is. */
+  stdin?: string | 'terminal' | Readable
+  stderr?: Sink
+  stdout?: Sink
+  cwd?: string
+  env?: Record<string, string>
+}
+
+export function testHost(options: TestHostOptions = {}): TestHost {
+  const listeners = new Set<(signal: NodeJS.Signals) => void>()
+  const { stdin = '' } = options
+  const aborts: number[] = []
+  return {
+    stdin:
+      stdin === 'terminal'
+        ? Object.assign(new PassThrough(), { isTTY: true })
+        : typeof stdin === 'string'
+          ? Readable.from(stdin ? [Buffer.from(stdin)] : [])
+          : stdin,
+    stdout: options.stdout ?? new Sink(),
+    stderr: options.stderr ?? new Sink(),
+    env: options.env ?? {},
+    cwd: options.cwd ?? process.cwd(),
+    aborts,
+    signal(name) {
+      for (const listener of listeners) listener(name)
+    },
+    onSignal(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    onCrash: () => () => {},
+    abort: code => void aborts.push(code),
+  }
+}
