@@ -4,6 +4,7 @@ import type { ScopeKey } from '@cambium/core'
 import type { LlmCallConfig, LlmFailure, ToolSchema, UserMessage } from '@cambium/llm'
 import type { SessionEvent, SessionId } from '@cambium/session'
 import type { Agent } from '@cambium/tools'
+import type { Driver } from './driver.ts'
 
 export interface CreateAgentOptions {
   id?: SessionId
@@ -31,6 +32,8 @@ export interface Agents {
   resume(id: SessionId, options?: Omit<CreateAgentOptions, 'id' | 'seed' | 'cwd'>): Promise<AgentHandle>
   get(id: SessionId): Agent | undefined
   list(): Agent[]
+  /** Makes a driver the loop of every agent, for as long as the calling plugin lives. @throws `AGENT_TWO_LOOPS` */
+  drive(driver: Driver): () => void
 }
 
 export interface StepInput {
@@ -114,6 +117,13 @@ export interface Commands {
   list(scope?: ScopeKey): Command[]
   /** Runs a line that starts with `/name`. Undefined when it is no command; otherwise what the command says. @throws `COMMAND_UNKNOWN` with the nearest name */
   run(line: string, agent: Agent, signal?: AbortSignal): Promise<{ text: string | undefined } | undefined>
+}
+
+declare module '@cambium/session' {
+  interface SessionEventMap {
+    /** Somebody chose a model; it is used from the next request on. */
+    'agent/model': { readonly selection: string; readonly provider: string; readonly model: string }
+  }
 }
 
 declare module 'cordis' {

@@ -1,0 +1,163 @@
+/** `ctx.agents`: who is alive, and how one comes to life and ends. */
+
+import { randomUUID } from 'node:crypto'
+import { type Context, createScope, gate, HarnessError, notify, Service } from '@cambium/core'
+import type { LlmCallConfig, LlmService } from '@cambium/llm'
+import { type CreateSessionOptions, type Session, SessionId, type Sessions } from '@cambium/session'
+import type { Agent } from '@cambium/tools'
+import type { Driver } from './driver.ts'
+import type { AgentHandle, Agents, CreateAgentOptions } from './events.ts'
+import { LiveAgent } from './live-agent.ts'
+
+interface Origin {
+  readonly source: 'startup' | 'resume'
+  readonly options: CreateAgentOptions
+  /** The context whose plugin owns the agent. */
+  readonly owner: Context
+}
+
+export class AgentRegistry extends Service implements Agents {
+  private readonly core: AgentCore
+
+  constructor(ctx: Context) {
+    super(ctx, 'agents')
+    this.core = new AgentCore(ctx)
+  }
+
+  async create(options: CreateAgentOptions = {}): Promise<AgentHandle> {
+    return this.core.create(options, this.ctx)
+  }
+
+  async resume(id: SessionId, options: Omit<CreateAgentOptions, 'id' | 'seed' | 'cwd'> = {}): Promise<AgentHandle> {
+    return this.core.resume(id, options, this.ctx)
+  }
+
+  get(id: SessionId): Agent | undefined {
+    return this.core.live.get(id)?.agent
+  }
+
+  list(): Agent[] {
+    return [...this.core.live.values()].map(handle => handle.agent)
+  }
+
+  /** Makes `driver` the loop of every agent, for as long as the calling plugin lives. @throws `AGENT_TWO_LOOPS` */
+  drive(driver: Driver): () => void {
+    return this.core.drive(driver, this.ctx)
+  }
+}
+
+interface LiveHandle extends AgentHandle {
+  readonly agent: LiveAgent
+}
+
+class AgentCore {
+  readonly live = new Map<SessionId, LiveHandle>()
+  private readonly ctx: Context
+  private readonly llm: LlmService
+  private readonly sessions: Sessions
+  private driver: Driver | undefined
+
+  constructor(ctx: Context) {
+    this.ctx = ctx
+    this.llm = ctx.llm
+    this.sessions = ctx.sessions
+  }
+
+  drive(driver: Driver, owner: Context): () => void {
+    if (this.driver) {
+      throw new HarnessError('AGENT_TWO_LOOPS', 'a loop is mounted already', { fix: 'mount one loop plugin only' })
+    }
+    return owner.effect(() => {
+      this.driver = driver
+      for (const { agent } of this.live.values()) agent.wake()
+      return async () => {
+        this.driver = undefined
+        // A turn belongs to the code that runs it; what is queued waits for the next loop.
+        const agents = [...this.live.values()].map(handle => handle.agent)
+        for (const agent of agents) agent.cancel({ by: 'hook', reason: 'the loop was unloaded' }, { keepInbox: true })
+        await Promise.all(agents.map(agent => agent.whenIdle()))
+      }
+    }, 'agent loop') as unknown as () => void
+  }
+
+  async create(options: CreateAgentOptions, owner: Context): Promise<LiveHandle> {
+    const id = options.id ?? SessionId(randomUUID())
+    const config = await this.route(options.model ?? this.driver?.model ?? 'auto')
+    const session: CreateSessionOptions = {}
+    if (options.cwd ?? options.parent) session.cwd = options.cwd ?? options.parent!.session.header.cwd
+    if (options.seed) session.seed = options.seed
+    if (options.parent) {
+      session.header = { origin: 'subagent', depth: (options.parent.session.header.depth ?? 0) + 1 }
+    }
+    return this.open(this.sessions.create(id, session), config, { source: 'startup', options, owner })
+  }
+
+  async resume(id: SessionId, options: CreateAgentOptions, owner: Context): Promise<LiveHandle> {
+    const session = await this.sessions.resume(id)
+    try {
+      const config = options.model
+        ? await this.route(options.model)
+        : (lastConfig(session) ?? (await this.route(this.driver?.model ?? 'auto')))
+      return await this.open(session, config, { source: 'resume', options, owner })
+    } catch (error) {
+      await this.sessions.close(session)
+      throw error
+    }
+  }
+
+  private async route(selection: string): Promise<LlmCallConfig> {
+    const { route } = await this.llm.resolve(selection)
+    return { provider: route.provider, model: route.model }
+  }
+
+  /** Private until everything that may refuse has spoken; a refusal leaves nothing behind. */
+  private async open(session: Session, config: LlmCallConfig, origin: Origin): Promise<LiveHandle> {
+    const { source, options, owner } = origin
+    const agent = new LiveAgent({ session, config, source, llm: this.llm, driver: () => this.driver })
+    const scope = createScope(this.ctx, agent, options.parent)
+    agent.ctx = scope.ctx
+    const unbind = this.sessions.bindScope(session, agent)
+    try {
+      await options.setup?.(agent)
+      gate(this.ctx, agent, 'agent/created', agent)
+    } catch (error) {
+      unbind()
+      await scope.dispose()
+      await this.sessions.close(session)
+      throw error
+    }
+    let disposal: Promise<void> | undefined
+    let ended = false
+    const dispose = () => {
+      disposal ??= (async () => {
+        agent.cancel({ by: 'disposed' }, { keepInbox: true })
+        await agent.whenIdle()
+        await scope.dispose()
+        this.live.delete(agent.id)
+        notify(this.ctx, undefined, 'agent/disposed', agent)
+        unbind()
+        await this.sessions.close(session)
+        ended = true
+        forget()
+      })()
+      return disposal
+    }
+    const handle = { agent, dispose }
+    this.live.set(agent.id, handle)
+    const forget = owner.effect(
+      () => () => (ended ? undefined : dispose()),
+      `agent ${agent.id}`,
+    ) as unknown as () => void
+    return handle
+  }
+}
+
+/** What the next request would be made with, by the log: the last choice or the last request, whichever is later. */
+function lastConfig(session: Session): LlmCallConfig | undefined {
+  const header = session.last('request/header')
+  const choice = session.last('agent/model')
+  if (choice && (!header || choice.seq > header.seq)) {
+    return { provider: choice.data.provider, model: choice.data.model }
+  }
+  return header?.data.config
+}

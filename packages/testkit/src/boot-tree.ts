@@ -1,0 +1,26 @@
+/** A tree from YAML through the real loader, with its log kept for the test to read. */
+
+import type { LogRecord } from '@cambium/core'
+import { type BootOptions, bootTree as boot, type BootedTree as Loaded, type TreeSource } from '@cambium/loader'
+
+export interface BootedTree extends Loaded {
+  /** Every record so far, one line each: `warn tools: …`. */
+  logs(): string
+  /** Drops the row of that id and mounts it again, as a reload does. */
+  restart(id: string): Promise<void>
+}
+
+/**
+ * Starts a tree in this process; text is read as if it stood in `./cordis.yml`. Whoever boots it disposes it.
+ *
+ * @throws as the loader's `bootTree`
+ */
+export async function bootTree(from: string | TreeSource, options: BootOptions = {}): Promise<BootedTree> {
+  const records: LogRecord[] = []
+  const source = typeof from === 'string' ? { text: from } : from
+  const tree = await boot(source, { level: 'info', write: record => void records.push(record), ...options })
+  return Object.assign(tree, {
+    logs: () => records.map(record => `${record.level} ${record.name}: ${record.text}`).join('\n'),
+    restart: (id: string) => tree.tree.apply(tree.source.rows, { remount: new Set([id]) }),
+  })
+}
