@@ -9,6 +9,12 @@ import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
  * when the consumer stops early.
  */
 export abstract class LlmAdapter {
+  /**
+   * What `auto` makes of it: a `remote` one is taken when its credential is there, a `local` one when it answers
+   * {@link discover} at once, a `demo` one when nothing else is left.
+   */
+  readonly kind: 'remote' | 'local' | 'demo' = 'remote'
+
   abstract stream(request: LlmRequest): AsyncIterable<StreamChunk>
 
   /** What the provider offers, as far as it is known without asking it; a model that is not listed may still work. */
@@ -16,8 +22,18 @@ export abstract class LlmAdapter {
     return []
   }
 
+  /** Asks the provider what it has; the first is taken when no model is named. Rejects when it does not answer. */
+  async discover(_signal: AbortSignal): Promise<readonly ModelInfo[]> {
+    return this.models()
+  }
+
   /** True when a key or another credential is there, so that `auto` may choose this provider. */
   ready(): boolean {
     return true
+  }
+
+  /** What to do to make {@link ready} true, as an imperative sentence: `set OPENAI_API_KEY`. */
+  credentialFix(): string | undefined {
+    return undefined
   }
 }

@@ -1,6 +1,26 @@
-/** Messages, streams and the door to models. */
+/** Messages, streams and the door to models. As a plugin it mounts `ctx.llm`. */
+
+import type { Context } from '@cambium/core'
+import { LlmRuntime } from './service.ts'
 
 export * from './adapter.ts'
+export * from './assembler.ts'
+export {
+  type FailureSubject,
+  failureFromErrorObject,
+  failureFromNetwork,
+  failureFromResponse,
+  LlmError,
+  toFailure,
+} from './failure.ts'
 export * from './message.ts'
-export * from './service.ts'
+export { normaliseMessages, normaliseRequest } from './normalise.ts'
+export { LlmRuntime, type LlmService, type RetryNotice, type Route } from './service.ts'
 export * from './stream.ts'
+
+export const name = 'llm'
+export const provide = ['llm']
+
+export function apply(ctx: Context) {
+  new LlmRuntime(ctx)
+}

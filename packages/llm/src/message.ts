@@ -36,8 +36,12 @@ export interface ToolCallBlock {
   readonly type: 'tool-call'
   readonly id: CallId
   readonly name: string
-  /** The model's JSON text, untouched, valid or not. */
+  /** The model's JSON text, untouched, valid or not. Blank means no arguments. */
   readonly arguments: string
+  /** Why the call must not be run: it came garbled. Whoever runs calls answers it with this text as an error result. */
+  readonly problem?: string
+  /** As in {@link ReasoningBlock.replay}. */
+  readonly replay?: JsonValue
 }
 
 export interface ToolResultBlock {
@@ -121,6 +125,11 @@ export function createToolResultMessage(options: {
     content: [{ type: 'tool-result', toolCallId: callId, content, ...(isError ? { isError } : {}) }],
     source: { kind: 'tool', callId },
   }
+}
+
+/** The first tool result that a message carries. */
+export function toolResultOf(message: UserMessage): ToolResultBlock | undefined {
+  return message.content.find(block => block.type === 'tool-result')
 }
 
 export const newMessageId = (): MessageId => randomUUID()

@@ -1,10 +1,11 @@
-/**
- * `ctx.llm`: the registry of adapters and the one door to a model.
- *
- * Contract only, until the class below is complete.
- */
+/** `ctx.llm`: the registry of adapters and the one door to a model. */
 
+import { type Context, nearest, notify, ScopedRegistry, Service, scopeOf, waterfall } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
+import { Attempt } from './attempt.ts'
+import { LlmError } from './failure.ts'
+import { normaliseRequest } from './normalise.ts'
+import { resolveRoute } from './resolve.ts'
 import type { LlmCallConfig, LlmFailure, LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
 
 export interface Route {
@@ -20,7 +21,7 @@ export interface LlmService {
   registerAdapter(provider: string, adapter: LlmAdapter): () => void
   /**
    * One provider attempt, normalised and wrapped by `llm/stream`. Never throws for what a provider or an adapter does:
-   * the last chunk is always a `finish`.
+   * the last chunk is always a `finish`. Listeners of the calling context's scope hear it.
    */
   stream(request: LlmRequest): AsyncIterable<StreamChunk>
   /** What is known about a model: context window, price. Undefined when nothing is. */
@@ -54,4 +55,74 @@ declare module 'cordis' {
     /** notify: an attempt failed and another one comes after `delayMs`. */
     'llm/retry'(notice: RetryNotice, config: LlmCallConfig, sessionId: string | undefined): void
   }
+}
+
+export class LlmRuntime extends Service implements LlmService {
+  private readonly adapters = new ScopedRegistry<LlmAdapter>({
+    noun: 'provider',
+    duplicateCode: 'LLM_DUPLICATE_PROVIDER',
+  })
+
+  constructor(ctx: Context) {
+    super(ctx, 'llm')
+  }
+
+  registerAdapter(provider: string, adapter: LlmAdapter): () => void {
+    return this.adapters.register(this.ctx, provider, adapter)
+  }
+
+  stream(request: LlmRequest): AsyncIterable<StreamChunk> {
+    const { ctx } = this
+    const scope = scopeOf(ctx)
+    const { provider } = request
+    // Adapter, history and tools are taken now: a reload while the answer streams must not mix two generations.
+    const adapter = this.adapters.get(provider, scope)
+    const normal = normaliseRequest(request)
+    const taken = request.takenCallIds ? [normal.callIds, request.takenCallIds] : [normal.callIds]
+    const attempt = () =>
+      adapter
+        ? new Attempt({
+            adapter,
+            provider,
+            request: normal.request,
+            taken,
+            toolNames: normal.toolNames,
+            closingFailed: error => ctx.logger.debug(`closing a stream of ${provider} failed: %o`, error),
+          })
+        : failed(this.noAdapter(provider))
+    return waterfall(ctx, scope, 'llm/stream', normal.request, attempt)
+  }
+
+  modelInfo({ provider, model }: Route): ModelInfo | undefined {
+    const adapter = this.adapters.get(provider, scopeOf(this.ctx))
+    return adapter?.models().find(info => info.id === model)
+  }
+
+  list(): { provider: string; ready: boolean; models: readonly ModelInfo[] }[] {
+    const entries = [...this.adapters.entries(scopeOf(this.ctx))]
+    return entries.map(([provider, adapter]) => ({ provider, ready: adapter.ready(), models: adapter.models() }))
+  }
+
+  resolve(selection: string): Promise<{ route: Route; notice?: string }> {
+    return resolveRoute(selection, this.adapters.entries(scopeOf(this.ctx)))
+  }
+
+  private noAdapter(provider: string): LlmError {
+    const names = [...this.adapters.entries(scopeOf(this.ctx)).keys()]
+    const near = nearest(provider, names)
+    return new LlmError({
+      code: 'NO_ADAPTER',
+      message: `no adapter offers the provider "${provider}"`,
+      fix: near ? `did you mean ${near}?` : names.length ? `use one of ${names.join(', ')}` : 'mount an adapter',
+    })
+  }
+}
+
+async function* failed({ failure }: LlmError): AsyncGenerator<StreamChunk> {
+  yield { type: 'finish', reason: 'error', failure }
+}
+
+/** Tells everybody concerned that another attempt comes. */
+export function notifyRetry(ctx: Context, notice: RetryNotice, config: LlmCallConfig, sessionId?: string): void {
+  notify(ctx, scopeOf(ctx), 'llm/retry', notice, config, sessionId)
 }

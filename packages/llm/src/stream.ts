@@ -28,6 +28,8 @@ export interface LlmRequest extends LlmCallConfig {
   readonly tools?: readonly ToolSchema[]
   readonly signal?: AbortSignal
   readonly sessionId?: string
+  /** Call ids of the session that `messages` no longer holds (after compaction); new calls get none of them either. */
+  readonly takenCallIds?: { has(id: string): boolean }
   /** What the request is for, when it is not a step of the conversation. */
   readonly purpose?: 'compaction' | 'title' | 'summary'
 }
@@ -83,7 +85,9 @@ export type FinishReason = 'stop' | 'tool-calls' | 'max-tokens' | 'refusal' | 'e
 /**
  * Grammar, which the service checks: `block-start` with a fresh index; deltas only into an open block of their kind;
  * at most one `usage`, before `finish`; `finish` exactly once and last. After `error` and `aborted`, which carry
- * `failure`, blocks may be left open. A delta may carry many tokens: an adapter joins what one network read brought.
+ * `failure`, blocks may be left open; after `max-tokens` an open tool-call block is one that was cut, and is never run.
+ * A `stop` or `tool-calls` without text and without calls is turned into the error `EMPTY_RESPONSE` by the service.
+ * A delta may carry many tokens: an adapter joins what one network read brought.
  */
 export type StreamChunk =
   | { readonly type: 'block-start'; readonly index: number; readonly blockType: AssistantBlock['type'] }

@@ -1,0 +1,215 @@
+/** From what went wrong on the wire to a provider-neutral failure: its code, a sentence for a person, what to do. */
+
+import { errorMessage, isHarnessError } from '@cambium/core'
+import { codeOf, isRecord, type ProviderError, readProviderError } from './failure-code.ts'
+import { FAILURE_CODES, type LlmFailure, type LlmFailureCode } from './stream.ts'
+
+/** What an adapter throws; the service turns it into the `finish` that carries `failure`. */
+export class LlmError extends Error {
+  override readonly name = 'LlmError'
+  readonly failure: LlmFailure
+  constructor(failure: LlmFailure, cause?: unknown) {
+    super(failure.message, cause === undefined ? undefined : { cause })
+    this.failure = failure
+  }
+}
+
+/** Whom a failure is about: the names that its sentence and its advice need. */
+export interface FailureSubject {
+  readonly provider: string
+  readonly model: string
+  /** What was asked, for its host. */
+  readonly url?: string
+  /** Environment variables that may hold the key and the address. */
+  readonly keyVariable?: string | undefined
+  readonly baseVariable?: string | undefined
+  /** Model ids that are known to exist. */
+  readonly models?: readonly string[]
+  /** Texts that must not appear in a message. */
+  readonly secrets?: readonly string[]
+}
+
+/** Any thrown value as a failure. Facts are taken from an {@link LlmError} only; anything else is unknown. */
+export function toFailure(error: unknown): LlmFailure {
+  if (error instanceof Error && error.name === 'LlmError') {
+    const failure = Object.getOwnPropertyDescriptor(error, 'failure')?.value as LlmFailure | undefined
+    if (failure && FAILURE_CODES.includes(failure.code)) return failure
+  }
+  if (isHarnessError(error)) {
+    return { code: 'UNKNOWN', message: `${error.code}: ${error.problem}`, ...(error.fix ? { fix: error.fix } : {}) }
+  }
+  return { code: 'UNKNOWN', message: errorMessage(error) }
+}
+
+// Answers -------------------------------------------------------------------------------------------------------
+
+export interface FailedResponse {
+  readonly status: number
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** As much of the body as was read. */
+  readonly body: string
+}
+
+/** The failure that an HTTP answer of status 300 or more stands for. `now` is for dates in `Retry-After`. */
+export function failureFromResponse(response: FailedResponse, subject: FailureSubject, now = Date.now()): LlmFailure {
+  const { status, headers, body } = response
+  const error = readProviderError(body)
+  const requestId = first(headers['x-request-id']) ?? first(headers['request-id']) ?? error.requestId
+  const failure = describe(codeOf(status, error), { ...error, status: error.status ?? status }, subject, {
+    retryAfterMs: retryAfter(headers, now),
+  })
+  return { ...failure, status, ...(requestId ? { requestId } : {}) }
+}
+
+/** The failure that an `error` object inside a stream stands for. */
+export function failureFromErrorObject(value: unknown, subject: FailureSubject): LlmFailure {
+  const error = readProviderError(isRecord(value) && value['error'] !== undefined ? value : { error: value })
+  const failure = describe(codeOf(error.status, error), error, subject, {})
+  return error.status === undefined ? failure : { ...failure, status: error.status }
+}
+
+function describe(
+  code: LlmFailureCode,
+  error: ProviderError,
+  subject: FailureSubject,
+  extra: { retryAfterMs?: number | undefined },
+): LlmFailure {
+  const { provider, model, models = [] } = subject
+  const status = error.status ? ` (${error.status})` : ''
+  const said = error.message ? `: ${redact(error.message, subject.secrets)}` : ''
+  const base = (message: string, fix?: string): LlmFailure => ({ code, message, ...(fix ? { fix } : {}) })
+  const { retryAfterMs } = extra
+  switch (code) {
+    case 'AUTH':
+      return base(
+        `${provider} refused the key${status}${said}`,
+        subject.keyVariable
+          ? `put a valid key into ${subject.keyVariable}`
+          : 'correct the apiKey of this provider in the configuration',
+      )
+    case 'QUOTA':
+      return base(`${provider} says that the account's quota is used up${status}${said}`, 'check its billing page')
+    case 'RATE_LIMIT': {
+      const wait = retryAfterMs === undefined ? '' : `; it asks to wait ${spell(retryAfterMs)}`
+      const failure = base(`${provider} limits the rate${status}${said}${wait}`)
+      return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs }
+    }
+    case 'UNKNOWN_MODEL':
+      return base(
+        `${provider} has no model "${model}"${status}${said}`,
+        models.length
+          ? `use one of its models, such as ${models.slice(0, 5).join(', ')}`
+          : 'check the name of the model',
+      )
+    case 'CONTEXT_WINDOW_EXCEEDED':
+      return base(`the conversation is too long for ${provider}/${model}${status}${said}`)
+    case 'SERVER':
+    case 'TIMEOUT': {
+      const failure = base(`${provider} is in trouble${status}${said}`)
+      return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs }
+    }
+    default:
+      return status === ' (404)'
+        ? base(
+            `${provider} has nothing at ${subject.url ?? 'that address'}${status}${said}`,
+            `check the base address${subject.baseVariable ? ` in ${subject.baseVariable}` : ''}; most end in /v1`,
+          )
+        : base(`${provider} refused the request${status}${said}`)
+  }
+}
+
+// Networks ------------------------------------------------------------------------------------------------------
+
+/** The failure behind an error of `node:http`, `node:net`, `node:tls` or `node:dns`. */
+export function failureFromNetwork(error: unknown, subject: FailureSubject): LlmFailure {
+  const { code, message } = networkError(error)
+  const host = hostOf(subject.url)
+  const address = subject.baseVariable ? `, or correct ${subject.baseVariable}` : ''
+  const failure = (text: string, fix?: string): LlmFailure => ({
+    code: 'TRANSPORT',
+    message: text,
+    ...(fix ? { fix } : {}),
+  })
+  switch (code) {
+    case 'ECONNREFUSED':
+      return failure(`connection refused at ${host}`, `start the server that should listen there${address}`)
+    case 'ENOTFOUND':
+      return failure(`the host ${host} cannot be found`, `check the network and the name${address}`)
+    case 'EAI_AGAIN':
+      return failure(`the name ${host} cannot be looked up now`, 'check the network connection')
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return failure(`the connection to ${host} was reset`)
+    case 'ETIMEDOUT':
+    case 'CONNECT_TIMEOUT':
+      return failure(`no connection to ${host} in time`, `check the network, a proxy and the address${address}`)
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+      return failure(`${host} cannot be reached`, 'check the network connection')
+    case 'ERR_INVALID_URL':
+      return {
+        code: 'INVALID_REQUEST',
+        message: `"${subject.url}" is no web address`,
+        fix: `correct the base address${subject.baseVariable ? ` in ${subject.baseVariable}` : ''}`,
+      }
+  }
+  if (code && (/^(ERR_TLS|ERR_SSL|CERT_|EPROTO)/.test(code) || /CERT|SELF_SIGNED|UNABLE_TO_/.test(code))) {
+    const fix = /EPROTO|ERR_SSL_WRONG_VERSION/.test(code)
+      ? 'use http:// if the server does not speak TLS'
+      : 'name the certificate authority in NODE_EXTRA_CA_CERTS'
+    return failure(`no trusted TLS connection to ${host}: ${message}`, fix)
+  }
+  return failure(`the exchange with ${host} failed: ${redact(message, subject.secrets)}`)
+}
+
+function networkError(error: unknown): { code: string | undefined; message: string } {
+  // An address with several records fails with all their errors in one.
+  if (error instanceof AggregateError && error.errors.length) return networkError(error.errors[0])
+  const code = isRecord(error) && typeof error['code'] === 'string' ? error['code'] : undefined
+  return {
+    code: code ?? (errorMessage(error) === 'socket hang up' ? 'ECONNRESET' : undefined),
+    message: errorMessage(error),
+  }
+}
+
+function hostOf(url: string | undefined): string {
+  if (!url) return 'the server'
+  try {
+    return new URL(url).host
+  } catch {
+    return url
+  }
+}
+
+// Pieces --------------------------------------------------------------------------------------------------------
+
+const LONGEST_MESSAGE = 500
+
+/** The provider's words on one line, of bounded length, without the secrets. */
+export function redact(text: string, secrets: readonly string[] = []): string {
+  let out = text.replace(/\s+/g, ' ').trim()
+  for (const secret of secrets) if (secret.length >= 6) out = out.replaceAll(secret, '***')
+  return out.length > LONGEST_MESSAGE ? `${out.slice(0, LONGEST_MESSAGE)}…` : out
+}
+
+/** Milliseconds to wait by `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 §10.2.3). */
+function retryAfter(headers: FailedResponse['headers'], now: number): number | undefined {
+  const exact = Number(first(headers['retry-after-ms']) ?? Number.NaN)
+  if (exact >= 0) return exact
+  const value = first(headers['retry-after'])?.trim()
+  if (!value) return undefined
+  const seconds = Number(value)
+  if (seconds >= 0) return Math.ceil(seconds * 1000)
+  const date = Date.parse(value)
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now)
+}
+
+function spell(ms: number): string {
+  const seconds = Math.ceil(ms / 1000)
+  if (seconds < 120) return `${seconds} s`
+  const minutes = Math.ceil(seconds / 60)
+  return minutes < 120 ? `${minutes} minutes` : `${Math.ceil(minutes / 60)} hours`
+}
+
+const first = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value)

@@ -1,0 +1,183 @@
+/**
+ * HTTP exchanges on `node:http` and `node:https`: connections are kept, proxies come from the environment, every wait
+ * is bounded, cancelling ends the connection. Global `fetch` would cost 130 ms of every start.
+ */
+
+import http from 'node:http'
+import type { HttpsProxyAgent } from 'https-proxy-agent'
+import { getProxyForUrl } from 'proxy-from-env'
+
+export interface HttpRequest {
+  readonly url: URL
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: Buffer
+  readonly signal?: AbortSignal
+  /** Until the connection stands, its TLS included. */
+  readonly connectMs: number
+  /** Until the headers of the answer have come. */
+  readonly answerMs: number
+}
+
+/** Rejection of {@link HttpTransport.send} when the headers did not come in time. */
+export class AnswerTimeout extends Error {
+  override readonly name = 'AnswerTimeout'
+}
+
+/** An idle connection is given up before usual servers and load balancers do, so that none dies under a request. */
+const IDLE_MS = 15_000
+
+/** Owns its connections; `dispose` ends them all. */
+export class HttpTransport {
+  private readonly agents = new Map<string, http.Agent>()
+  private readonly open = new Set<http.ClientRequest>()
+
+  /** Resolves with the headers; the body is the caller's to read or destroy. Rejects with the network's error. */
+  async send(request: HttpRequest): Promise<http.IncomingMessage> {
+    const { url, signal } = request
+    const secure = url.protocol === 'https:'
+    const proxy = isLoopback(url.hostname) ? '' : getProxyForUrl(url)
+    // Loaded for the first https address only: it brings TLS along.
+    const { request: start } = secure ? (await import('node:https')).default : http
+    const agent = await this.agent(secure, proxy)
+    signal?.throwIfAborted()
+    return new Promise((resolve, reject) => {
+      const outgoing = start({ ...target(url, proxy), ...options(request, proxy), agent })
+      this.open.add(outgoing)
+      const fail = (error: unknown) => outgoing.destroy(error as Error)
+      const connect = setTimeout(() => fail(timedOut('CONNECT_TIMEOUT')), request.connectMs)
+      const answer = setTimeout(() => fail(new AnswerTimeout('no answer in time')), request.answerMs)
+      const abort = () => fail(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
+      const connected = () => clearTimeout(connect)
+      const headersCame = () => {
+        clearTimeout(connect)
+        clearTimeout(answer)
+      }
+      signal?.addEventListener('abort', abort)
+      outgoing.on('socket', socket => {
+        if (outgoing.reusedSocket) connected()
+        else socket.once(secure ? 'secureConnect' : 'connect', connected)
+      })
+      outgoing.on('response', response => {
+        headersCame()
+        resolve(response)
+      })
+      // Stays for the whole exchange: an error after the answer began is the body's, and must not go unheard here.
+      outgoing.on('error', reject)
+      outgoing.on('close', () => {
+        headersCame()
+        signal?.removeEventListener('abort', abort)
+        this.open.delete(outgoing)
+        reject(timedOut('ECONNRESET'))
+      })
+      outgoing.end(request.body)
+    })
+  }
+
+  dispose(): void {
+    for (const outgoing of this.open) outgoing.destroy()
+    for (const agent of this.agents.values()) agent.destroy()
+    this.agents.clear()
+  }
+
+  private async agent(secure: boolean, proxy: string): Promise<http.Agent> {
+    const key = `${secure} ${secure ? proxy : ''}`
+    const known = this.agents.get(key)
+    if (known) return known
+    const settings = { keepAlive: true, timeout: IDLE_MS }
+    let agent: http.Agent
+    if (!secure) agent = new http.Agent(settings)
+    else if (proxy) {
+      const { HttpsProxyAgent: Tunnel } = await import('https-proxy-agent')
+      agent = new Tunnel(proxy, settings) as HttpsProxyAgent<string> as unknown as http.Agent
+    } else agent = new (await import('node:https')).default.Agent(settings)
+    const raced = this.agents.get(key)
+    if (raced) agent.destroy()
+    else this.agents.set(key, agent)
+    return raced ?? agent
+  }
+}
+
+/** True for this machine's own names and addresses; they are never reached through a proxy. */
+export function isLoopback(hostname: string): boolean {
+  return /^(localhost|.*\.localhost|127(\.\d+){3}|\[?::1\]?|0\.0\.0\.0)$/i.test(hostname)
+}
+
+function target(url: URL, proxy: string): http.RequestOptions {
+  const hostname = url.hostname.replace(/^\[|\]$/g, '')
+  const direct = { protocol: url.protocol, hostname, port: url.port, path: url.pathname + url.search }
+  if (url.protocol === 'https:' || !proxy) return direct
+  // A plain exchange through a proxy names the whole address (RFC 9112 §3.2.2).
+  const via = new URL(proxy)
+  return { protocol: 'http:', hostname: via.hostname, port: via.port || '80', path: url.href }
+}
+
+function options({ url, method, headers, body }: HttpRequest, proxy: string): http.RequestOptions {
+  const all: Record<string, string> = { ...headers, host: url.host }
+  if (body) all['content-length'] = String(body.length)
+  if (proxy && url.protocol === 'http:') {
+    const { username, password } = new URL(proxy)
+    const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+    if (username) all['proxy-authorization'] = `Basic ${Buffer.from(login).toString('base64')}`
+  }
+  return { method, headers: all }
+}
+
+function timedOut(code: string): Error {
+  return Object.assign(new Error(code === 'ECONNRESET' ? 'the connection was closed' : 'no connection in time'), {
+    code,
+  })
+}
+
+/**
+ * What has come of a body, waiting for more if nothing has: all that is buffered, in one piece. Undefined at its end.
+ * `waitMs` bounds the wait; then it rejects with {@link AnswerTimeout}.
+ */
+export function readBody(body: http.IncomingMessage, waitMs: number): Promise<Buffer | undefined> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => settle(() => reject(new AnswerTimeout('nothing came in time'))), waitMs)
+    const settle = (act: () => void) => {
+      clearTimeout(timer)
+      body.off('readable', look).off('end', end).off('error', fail).off('close', closed)
+      act()
+    }
+    const end = () => settle(() => resolve(undefined))
+    const fail = (error: Error) => settle(() => reject(error))
+    const closed = () => settle(() => (body.readableEnded ? resolve(undefined) : reject(timedOut('ECONNRESET'))))
+    const look = () => {
+      const chunk = body.read() as Buffer | null
+      if (chunk) settle(() => resolve(chunk))
+    }
+    if (body.readableEnded) return end()
+    if (body.errored || body.destroyed) return fail(body.errored ?? timedOut('ECONNRESET'))
+    body.on('readable', look).on('end', end).on('error', fail).on('close', closed)
+    look()
+  })
+}
+
+/** A body as text, cut at `maxBytes`; what came before it broke off or took too long. */
+export async function readText(body: http.IncomingMessage, maxBytes: number, waitMs: number): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  const until = Date.now() + waitMs
+  try {
+    while (size < maxBytes) {
+      const chunk = await readBody(body, Math.max(1, until - Date.now()))
+      if (!chunk) break
+      chunks.push(chunk)
+      size += chunk.length
+    }
+  } catch {
+    // An error body that breaks off is still worth showing as far as it came.
+  }
+  return Buffer.concat(chunks).subarray(0, maxBytes).toString('utf8')
+}
+
+/** Lets the rest of a body pass, so that its connection can be used again; ends it if that takes long. */
+export function release(body: http.IncomingMessage, waitMs = 1_000): void {
+  if (body.readableEnded || body.destroyed) return
+  const timer = setTimeout(() => body.destroy(), waitMs)
+  timer.unref()
+  body.on('error', () => {}).on('close', () => clearTimeout(timer))
+  body.resume()
+}

@@ -1,0 +1,177 @@
+/**
+ * The one way out: makes any history and any tools a request that every provider accepts, whatever is in the log.
+ *
+ * Afterwards: each tool call is followed by exactly one result, right behind its assistant message and in its order;
+ * ids are unique; nothing is empty; text is valid Unicode; tool names, arguments and schemas are valid. Input objects
+ * are never changed, and come back as they are where nothing was wrong, so that adapters may remember by identity.
+ */
+
+import { cleanMessage, resultMessage, wireToolName } from './clean.ts'
+import {
+  type AssistantMessage,
+  type CallId,
+  type Message,
+  type ToolCallBlock,
+  toolResultOf,
+  type UserMessage,
+} from './message.ts'
+import { repairSchema } from './schema.ts'
+import type { LlmRequest, ToolSchema } from './stream.ts'
+import { wellFormed } from './unicode.ts'
+
+export interface Normalised {
+  readonly request: LlmRequest
+  /** Our name of each tool whose name had to be changed, by the name that was sent. */
+  readonly toolNames: ReadonlyMap<string, string>
+  /** Ids of calls in the history, as they are sent. */
+  readonly callIds: ReadonlySet<string>
+}
+
+export function normaliseRequest(request: LlmRequest): Normalised {
+  const { messages, callIds } = normaliseMessages(request.messages)
+  const { tools, toolNames } = normaliseTools(request.tools)
+  const { system: _system, tools: _tools, ...rest } = request
+  const system = request.system?.trim() ? wellFormed(request.system) : undefined
+  return {
+    request: { ...rest, messages, ...(system ? { system } : {}), ...(tools ? { tools } : {}) },
+    toolNames,
+    callIds,
+  }
+}
+
+// Messages ------------------------------------------------------------------------------------------------------
+
+/** A call that was sent, and the result that goes behind it. */
+interface Slot {
+  readonly call: ToolCallBlock
+  readonly id: string
+  result: UserMessage | undefined
+}
+
+export function normaliseMessages(messages: readonly Message[]): {
+  messages: Message[]
+  callIds: ReadonlySet<string>
+} {
+  const out: (Message | Slot)[] = []
+  const ids = new IdSet()
+  const pending = new Map<string, Slot[]>()
+  for (const raw of messages) {
+    const { message, calls, results } = cleanMessage(raw)
+    for (const { id, message: result } of results) {
+      // The first result of a call counts; one without a call before it would have the request refused.
+      const slot = pending.get(id)?.shift()
+      if (slot) slot.result = slot.id === id ? result : renamedResult(result, slot.id)
+    }
+    if (!message) continue
+    if (!calls.length) {
+      out.push(message)
+      continue
+    }
+    const slots = calls.map((call): Slot => ({ call, id: ids.add(call.id), result: undefined }))
+    // A result goes to the latest call of its id; within one message, to the first that has none yet.
+    const own = new Map<string, Slot[]>()
+    for (const slot of slots) own.set(slot.call.id, [...(own.get(slot.call.id) ?? []), slot])
+    for (const [id, waiting] of own) pending.set(id, waiting)
+    out.push(renamedCalls(message as AssistantMessage, slots), ...slots)
+  }
+  return { messages: out.map(item => ('role' in item ? item : (item.result ?? missing(item)))), callIds: ids.taken }
+}
+
+class IdSet {
+  readonly taken = new Set<string>()
+  private readonly next = new Map<string, number>()
+
+  /** `id` itself the first time, then a variant that nothing else has. */
+  add(id: string): string {
+    let candidate = id || 'call'
+    for (let n = this.next.get(id) ?? 2; this.taken.has(candidate); n++) {
+      candidate = `${id || 'call'}-${n}`
+      this.next.set(id, n)
+    }
+    this.taken.add(candidate)
+    return candidate
+  }
+}
+
+const renamed = new WeakMap<Message, { ids: string; message: Message }>()
+
+function renamedCalls(message: AssistantMessage, slots: readonly Slot[]): AssistantMessage {
+  if (slots.every(slot => slot.id === slot.call.id)) return message
+  return remember(message, JSON.stringify(slots.map(slot => slot.id)), () => {
+    let at = 0
+    const content = message.content.map(block =>
+      block.type === 'tool-call' ? { ...block, id: slots[at++]!.id } : block,
+    )
+    return { ...message, content }
+  })
+}
+
+function renamedResult(message: UserMessage, id: CallId): UserMessage {
+  return remember(message, id, () => resultMessage({ ...toolResultOf(message)!, toolCallId: id }))
+}
+
+function remember<M extends Message>(message: M, ids: string, make: () => M): M {
+  const known = renamed.get(message)
+  if (known?.ids === ids) return known.message as M
+  const made = make()
+  renamed.set(message, { ids, message: made })
+  return made
+}
+
+const absent = new WeakMap<ToolCallBlock, UserMessage>()
+
+function missing({ call, id }: Slot): UserMessage {
+  const known = absent.get(call)
+  if (known && toolResultOf(known)!.toolCallId === id) return known
+  const made = resultMessage({
+    type: 'tool-result',
+    toolCallId: id,
+    content: [{ type: 'text', text: 'The call was interrupted; its outcome is unknown. Check before you repeat it.' }],
+    isError: true,
+  })
+  absent.set(call, made)
+  return made
+}
+
+// Tools ---------------------------------------------------------------------------------------------------------
+
+interface NormalTools {
+  readonly tools: readonly ToolSchema[] | undefined
+  readonly toolNames: ReadonlyMap<string, string>
+}
+
+const cleanTools = new WeakMap<ToolSchema, ToolSchema>()
+const toolLists = new WeakMap<readonly ToolSchema[], NormalTools>()
+const NO_TOOLS: NormalTools = { tools: undefined, toolNames: new Map() }
+
+/** Of two tools of one name the first is offered. */
+export function normaliseTools(tools: readonly ToolSchema[] | undefined): NormalTools {
+  if (!tools?.length) return NO_TOOLS
+  const known = toolLists.get(tools)
+  if (known) return known
+  const byName = new Map<string, ToolSchema>()
+  const toolNames = new Map<string, string>()
+  for (const tool of tools) {
+    const clean = cleanTool(tool)
+    if (byName.has(clean.name)) continue
+    byName.set(clean.name, clean)
+    if (clean.name !== tool.name) toolNames.set(clean.name, tool.name)
+  }
+  const made = { tools: [...byName.values()], toolNames }
+  // A list that somebody may still push to is not remembered.
+  if (Object.isFrozen(tools)) toolLists.set(tools, made)
+  return made
+}
+
+function cleanTool(tool: ToolSchema): ToolSchema {
+  let clean = cleanTools.get(tool)
+  if (!clean) {
+    clean = {
+      name: wireToolName(tool.name),
+      description: wellFormed(String(tool.description ?? '')),
+      parameters: repairSchema(tool.parameters),
+    }
+    cleanTools.set(tool, clean)
+  }
+  return clean
+}

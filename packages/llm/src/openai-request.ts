@@ -1,0 +1,234 @@
+/** Writes a request as the body of a chat completion. */
+
+import { createHash } from 'node:crypto'
+import type { JsonObject, JsonValue } from '@cambium/core'
+import type { AssistantMessage, ImageBlock, Message, TextBlock, UserBlock } from './message.ts'
+import type { LlmRequest, ToolSchema } from './stream.ts'
+
+/** How a provider differs from the others that speak chat completions. */
+export interface Dialect {
+  readonly maxTokensKey: 'max_tokens' | 'max_completion_tokens'
+  /** Asks for usage with `stream_options`; some refuse that and send it anyway. */
+  readonly streamUsage: boolean
+  /** The key in which a message's reasoning text goes back to the provider; absent means that it refuses it. */
+  readonly reasoningKey?: 'reasoning_content' | 'reasoning'
+  /** `object`: `reasoning: { effort }`; `text`: `reasoning_effort`. */
+  readonly effort: 'text' | 'object'
+  /** Sends the session's id, by which the provider finds its prompt cache. */
+  readonly cacheKey?: boolean
+  /** Longest call id; a longer one is replaced by a digest. Exactly that many letters and digits where `plainIds`. */
+  readonly callIdLength: number
+  readonly plainIds?: boolean
+}
+
+export const DIALECT: Dialect = { maxTokensKey: 'max_tokens', streamUsage: true, effort: 'text', callIdLength: 40 }
+
+type Part = JsonObject
+interface Wire {
+  readonly role: 'system' | 'user' | 'assistant' | 'tool'
+  readonly value: JsonObject
+  readonly json: string
+  /** Images of a tool's result, which must wait until all results of the batch are said. */
+  readonly later?: readonly Part[]
+}
+
+/**
+ * One writer a route. What a message becomes is remembered by its identity, so that a request of a long conversation
+ * costs what is new in it.
+ */
+export class RequestWriter {
+  private readonly provider: string
+  private readonly dialect: Dialect
+  private readonly seen = {
+    text: new WeakMap<Message, readonly Wire[]>(),
+    image: new WeakMap<Message, readonly Wire[]>(),
+  }
+  private readonly joined = new WeakMap<Wire, { with: Wire; wire: Wire }>()
+  private readonly tools = new WeakMap<ToolSchema, string>()
+
+  constructor(provider: string, dialect: Dialect) {
+    this.provider = provider
+    this.dialect = dialect
+  }
+
+  /** `images`: whether the model reads them; a model that does not is told that there was one. */
+  body(request: LlmRequest, images: boolean): Buffer {
+    const fields = this.fields(request)
+    const tools = request.tools?.map(tool => this.tool(tool))
+    const messages = this.messages(request, images).join(',')
+    const toolField = tools?.length ? `"tools":[${tools.join(',')}],` : ''
+    return Buffer.from(
+      `{"model":${JSON.stringify(request.model)},"messages":[${messages}],${toolField}${fields.slice(1)}`,
+    )
+  }
+
+  private fields(request: LlmRequest): string {
+    const { maxTokensKey, streamUsage, effort, cacheKey } = this.dialect
+    const fields: Record<string, JsonValue | undefined> = {
+      stream: true,
+      stream_options: streamUsage ? { include_usage: true } : undefined,
+      [maxTokensKey]: request.maxTokens,
+      temperature: request.temperature,
+      stop: request.stop?.length ? request.stop : undefined,
+      prompt_cache_key: cacheKey ? request.sessionId : undefined,
+    }
+    if (request.effort)
+      Object.assign(
+        fields,
+        effort === 'text' ? { reasoning_effort: request.effort } : { reasoning: { effort: request.effort } },
+      )
+    const { messages: _m, model: _n, stream: _s, ...options } = request.providerOptions ?? {}
+    return JSON.stringify({ ...fields, ...options })
+  }
+
+  private tool(tool: ToolSchema): string {
+    let json = this.tools.get(tool)
+    if (json === undefined) {
+      const { name, description, parameters } = tool
+      json = JSON.stringify({ type: 'function', function: { name, description, parameters } })
+      this.tools.set(tool, json)
+    }
+    return json
+  }
+
+  private messages(request: LlmRequest, images: boolean): string[] {
+    const out: Wire[] = request.system ? [wire({ role: 'system', content: request.system })] : []
+    let later: Part[] = []
+    const place = (next: Wire) => {
+      const last = out[out.length - 1]
+      // Chat templates exist that refuse two messages of one role in a row.
+      if (last && last.role === next.role && last.role !== 'tool') out[out.length - 1] = this.join(last, next)
+      else out.push(next)
+    }
+    const placeLater = () => {
+      if (later.length)
+        place(wire({ role: 'user', content: [{ type: 'text', text: 'Images of the results above:' }, ...later] }))
+      later = []
+    }
+    for (const message of request.messages) {
+      for (const next of this.wires(message, images)) {
+        if (next.role === 'tool') out.push(next)
+        else {
+          placeLater()
+          place(next)
+        }
+        if (next.later) later.push(...next.later)
+      }
+    }
+    placeLater()
+    return out.map(({ json }) => json)
+  }
+
+  private wires(message: Message, images: boolean): readonly Wire[] {
+    const seen = images ? this.seen.image : this.seen.text
+    let wires = seen.get(message)
+    if (!wires) {
+      wires = message.role === 'assistant' ? [this.assistant(message)] : this.others(message, images)
+      seen.set(message, wires)
+    }
+    return wires
+  }
+
+  private others(message: Message, images: boolean): Wire[] {
+    const out: Wire[] = []
+    const content: (TextBlock | ImageBlock)[] = []
+    for (const block of message.content as readonly UserBlock[]) {
+      if (block.type !== 'tool-result') {
+        content.push(block)
+        continue
+      }
+      const pictures = images ? block.content.filter(item => item.type === 'image') : []
+      const texts = block.content.flatMap(item => (item.type === 'text' ? [item.text] : images ? [] : [NO_IMAGE]))
+      out.push({
+        ...wire({
+          role: 'tool',
+          tool_call_id: this.callId(block.toolCallId),
+          content: texts.join('\n') || '(an image, shown below)',
+        }),
+        ...(pictures.length ? { later: pictures.map(imagePart) } : {}),
+      })
+    }
+    if (content.length) out.push(wire({ role: message.role as 'user', content: contentOf(content, images) }))
+    return out
+  }
+
+  private assistant(message: AssistantMessage): Wire {
+    const { reasoningKey } = this.dialect
+    const text: string[] = []
+    const reasoning: string[] = []
+    const calls: JsonObject[] = []
+    const own = message.source.kind === 'model' && message.source.provider === this.provider
+    let replay: JsonObject = {}
+    for (const block of message.content) {
+      if (block.type === 'text') text.push(block.text)
+      else if (block.type === 'reasoning') {
+        reasoning.push(block.text)
+        if (own && isObject(block.replay)) replay = { ...replay, ...block.replay }
+      } else {
+        calls.push({
+          id: this.callId(block.id),
+          type: 'function',
+          function: { name: block.name, arguments: block.arguments },
+          ...(own && isObject(block.replay) ? block.replay : {}),
+        })
+      }
+    }
+    const thought = reasoning.join('')
+    return wire({
+      role: 'assistant',
+      // Never null: there are providers that refuse it, and the message would be refused with every later request.
+      content: text.join('\n\n'),
+      // The key belongs to a message with calls even where nothing was thought.
+      ...(reasoningKey && (thought || calls.length) ? { [reasoningKey]: thought } : {}),
+      ...replay,
+      ...(calls.length ? { tool_calls: calls } : {}),
+    })
+  }
+
+  private callId(id: string): string {
+    const { callIdLength, plainIds } = this.dialect
+    const fits = plainIds ? id.length === callIdLength && /^[a-zA-Z0-9]+$/.test(id) : id.length <= callIdLength
+    return fits ? id : createHash('sha256').update(id).digest('hex').slice(0, callIdLength)
+  }
+
+  private join(first: Wire, second: Wire): Wire {
+    const known = this.joined.get(first)
+    if (known?.with === second) return known.wire
+    const { content: a, tool_calls: _none, ...rest } = first.value
+    const content = joinContent(a, second.value['content'])
+    const made = wire({ ...rest, ...second.value, role: first.role, content })
+    this.joined.set(first, { with: second, wire: made })
+    return made
+  }
+}
+
+const NO_IMAGE = '[An image was here; this model does not read images.]'
+
+const isObject = (value: JsonValue | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function wire(value: JsonObject & { role: Wire['role'] }): Wire {
+  return { role: value.role, value, json: JSON.stringify(value) }
+}
+
+function imagePart(block: ImageBlock): Part {
+  return { type: 'image_url', image_url: { url: `data:${block.mediaType};base64,${block.data}` } }
+}
+
+/** One text where that is all there is: many servers take nothing else. */
+function contentOf(blocks: readonly (TextBlock | ImageBlock)[], images: boolean): JsonValue {
+  if (!images || blocks.every(block => block.type === 'text')) {
+    return blocks.map(block => (block.type === 'text' ? block.text : NO_IMAGE)).join('\n\n')
+  }
+  return blocks.map(block => (block.type === 'text' ? { type: 'text', text: block.text } : imagePart(block)))
+}
+
+function joinContent(a: JsonValue | undefined, b: JsonValue | undefined): JsonValue {
+  if (typeof a === 'string' && typeof b === 'string') return a && b ? `${a}\n\n${b}` : a || b
+  return [...partsOf(a), ...partsOf(b)]
+}
+
+function partsOf(content: JsonValue | undefined): JsonValue[] {
+  if (typeof content === 'string') return content ? [{ type: 'text', text: content }] : []
+  return Array.isArray(content) ? [...content] : []
+}

@@ -1,0 +1,216 @@
+/** Translates the chunks of a chat completion into ours. */
+
+import type { JsonObject, JsonValue } from '@cambium/core'
+import { isRecord } from './failure-code.ts'
+import type { AssistantBlock, ReasoningBlock } from './message.ts'
+import { CallAssembler } from './openai-calls.ts'
+import type { FinishReason, StreamChunk, TokenUsage } from './stream.ts'
+
+interface OpenText {
+  readonly type: 'text' | 'reasoning'
+  readonly index: number
+  text: string
+  pending: string
+  details: JsonObject[]
+}
+
+/**
+ * `push` takes parsed chunks; `flush` gives what they brought since, deltas of one block joined; `end` closes the answer.
+ * Errors inside the stream are the caller's: it looks for `error` before it pushes.
+ */
+export class CompletionTranslator {
+  private out: StreamChunk[] = []
+  private open: OpenText | undefined
+  private index = 0
+  private usage: TokenUsage | undefined
+  private reason: string | undefined
+  private refused = false
+  /** The block that got the last delta: the one that an output limit cuts. */
+  private last: 'text' | 'call' | undefined
+  private readonly calls = new CallAssembler(() => this.index++)
+
+  /** The provider has said why it stopped. */
+  get finished(): boolean {
+    return this.reason !== undefined
+  }
+
+  /** Something has come that a person or a tool could use. */
+  get begun(): boolean {
+    return this.index > 0
+  }
+
+  push(chunk: unknown): void {
+    if (!isRecord(chunk)) return
+    const usage = chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined)
+    if (isRecord(usage)) this.usage = readUsage(usage)
+    const choices = Array.isArray(chunk['choices']) ? chunk['choices'] : []
+    // Some servers count from nothing: the first choice is the answer unless another one says that it is number 0.
+    const choice = choices.find(item => isRecord(item) && (item['index'] ?? 0) === 0)
+    if (!isRecord(choice)) return
+    const delta = choice['delta'] ?? choice['message']
+    if (isRecord(delta)) this.delta(delta)
+    if (typeof choice['finish_reason'] === 'string' && choice['finish_reason']) this.reason = choice['finish_reason']
+  }
+
+  private delta(delta: Record<string, unknown>) {
+    const { content, tool_calls: calls, refusal } = delta
+    const details = delta['reasoning_details']
+    const thought = stringOf(delta['reasoning_content']) || stringOf(delta['reasoning'])
+    if (thought) this.say('reasoning', thought)
+    if (Array.isArray(details)) this.detail(details)
+    if (typeof content === 'string') this.say('text', content)
+    else if (Array.isArray(content)) for (const part of content) this.part(part)
+    if (typeof refusal === 'string' && refusal) {
+      this.refused = true
+      this.say('text', refusal)
+    }
+    if (!Array.isArray(calls) || !calls.length) return
+    this.closeText()
+    this.last = 'call'
+    for (const call of calls) if (isRecord(call)) this.calls.push(call)
+  }
+
+  /** Content in parts, as models of Mistral send it. */
+  private part(part: unknown) {
+    if (!isRecord(part)) return
+    if (part['type'] === 'text') this.say('text', stringOf(part['text']))
+    if (part['type'] !== 'thinking') return
+    const inner = part['thinking']
+    if (typeof inner === 'string') this.say('reasoning', inner)
+    else if (Array.isArray(inner))
+      for (const item of inner) if (isRecord(item)) this.say('reasoning', stringOf(item['text']))
+  }
+
+  /** An empty first delta must not open a block. */
+  private say(type: 'text' | 'reasoning', text: string) {
+    if (!text) return
+    this.last = 'text'
+    const open = this.openText(type)
+    open.text += text
+    open.pending += text
+  }
+
+  private openText(type: 'text' | 'reasoning'): OpenText {
+    if (this.open?.type === type) return this.open
+    this.closeText()
+    this.open = { type, index: this.index++, text: '', pending: '', details: [] }
+    this.out.push({ type: 'block-start', index: this.open.index, blockType: type })
+    return this.open
+  }
+
+  /** Pieces of one detail carry its index: their texts join, and a signature comes with the last. */
+  private detail(details: unknown[]) {
+    for (const detail of details) {
+      if (!isRecord(detail)) continue
+      const list = this.openText('reasoning').details
+      const last = list[list.length - 1]
+      if (!last || last['type'] !== detail['type'] || last['index'] !== detail['index']) {
+        list.push({ ...(detail as JsonObject) })
+        continue
+      }
+      const merged: Record<string, JsonValue | undefined> = { ...last }
+      for (const [key, value] of Object.entries(detail as JsonObject)) {
+        const joins = key === 'text' || key === 'summary' || key === 'data'
+        if (joins && typeof value === 'string') merged[key] = stringOf(merged[key]) + value
+        else if (value !== null && value !== undefined) merged[key] = value
+      }
+      list[list.length - 1] = merged
+    }
+  }
+
+  flush(): StreamChunk[] {
+    this.flushText()
+    this.out.push(...this.calls.flush())
+    const out = this.out
+    this.out = []
+    return out
+  }
+
+  private flushText() {
+    const { open } = this
+    if (!open?.pending) return
+    const type = open.type === 'text' ? 'text-delta' : 'reasoning-delta'
+    this.out.push({ type, index: open.index, text: open.pending })
+    open.pending = ''
+  }
+
+  private closeText() {
+    const { open } = this
+    if (!open) return
+    this.flushText()
+    this.open = undefined
+    this.out.push({ type: 'block-end', index: open.index, block: textBlock(open) })
+  }
+
+  /** The rest of the answer, up to its finish. */
+  end(): StreamChunk[] {
+    this.closeText()
+    const reason = this.finishReason()
+    this.out.push(...this.calls.end(reason === 'max-tokens' && this.last === 'call'))
+    if (this.usage) this.out.push({ type: 'usage', usage: this.usage })
+    this.out.push({ type: 'finish', reason })
+    const out = this.out
+    this.out = []
+    return out
+  }
+
+  /** What was counted before the answer broke; it was paid for all the same. */
+  usageSoFar(): StreamChunk[] {
+    return this.usage ? [{ type: 'usage', usage: this.usage }] : []
+  }
+
+  /** Why the provider itself says that it failed, when it does so by its finish reason. */
+  brokenBy(): string | undefined {
+    const broken = ['error', 'insufficient_system_resource', 'network_error', 'abort']
+    return this.reason && broken.includes(this.reason) ? this.reason : undefined
+  }
+
+  private finishReason(): Exclude<FinishReason, 'error' | 'aborted'> {
+    switch (this.reason) {
+      case 'length':
+      case 'max_tokens':
+      case 'model_length':
+      case 'MAX_TOKENS':
+        return 'max-tokens'
+      case 'content_filter':
+      case 'refusal':
+      case 'safety':
+      case 'SAFETY':
+        return 'refusal'
+      default:
+        // An unknown reason came with whole blocks: what they are decides.
+        if (this.calls.size) return 'tool-calls'
+        return this.refused ? 'refusal' : 'stop'
+    }
+  }
+}
+
+function textBlock({ type, text, details }: OpenText): AssistantBlock {
+  if (type === 'text') return { type, text }
+  const block: ReasoningBlock = { type, text }
+  return details.length ? { ...block, replay: { reasoning_details: details } } : block
+}
+
+const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)
+
+/** Counts made disjoint: a provider's prompt count includes what its cache gave. */
+function readUsage(usage: Record<string, unknown>): TokenUsage {
+  const prompt = countOf(usage['prompt_tokens'])
+  const input = isRecord(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {}
+  const output = isRecord(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : {}
+  const cacheReadTokens = Math.min(prompt, countOf(input['cached_tokens'] ?? usage['prompt_cache_hit_tokens']))
+  const cacheWriteTokens = Math.min(
+    prompt - cacheReadTokens,
+    countOf(input['cache_write_tokens'] ?? usage['cache_creation_input_tokens']),
+  )
+  // Some count reasoning into the answer, some beside it; the total tells.
+  const outputTokens = Math.max(countOf(usage['completion_tokens']), countOf(usage['total_tokens']) - prompt)
+  return {
+    inputTokens: prompt - cacheReadTokens - cacheWriteTokens,
+    outputTokens,
+    cacheReadTokens,
+    cacheWriteTokens,
+    reasoningTokens: Math.min(outputTokens, countOf(output['reasoning_tokens'])),
+  }
+}
