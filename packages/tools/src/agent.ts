@@ -5,7 +5,8 @@ import type { LlmCallConfig, MessageId, UserMessage } from '@cambium/llm'
 import type { Session, SessionId } from '@cambium/session'
 
 export interface CancelCause {
-  readonly by: 'user' | 'parent' | 'hook' | 'disposed'
+  /** `limit`: a budget ran out; the turn then ends by reason `limit`. */
+  readonly by: 'user' | 'parent' | 'hook' | 'limit' | 'disposed'
   readonly reason?: string
 }
 

@@ -34,11 +34,12 @@ export interface ToolDefinition {
 
 export type ToolOutput = JsonValue | ToolResultValue | undefined | void
 
-declare const marker: unique symbol
+/** Marks what `toolResult` made, also by another copy of this package, so that no value is ever mistaken for one. */
+export const toolResultMark: unique symbol = Symbol.for('cambium.tool-result')
 
 /** What `toolResult` makes: the only way to return content blocks, errors and presentation data. */
 export interface ToolResultValue {
-  readonly [marker]: true
+  readonly [toolResultMark]: true
   readonly value?: JsonValue
   readonly content?: readonly ResultBlock[]
   readonly meta?: JsonValue
@@ -80,16 +81,24 @@ export interface ToolResult {
   readonly durationMs: number
 }
 
+/**
+ * `arguments` are used in place of the call's own. They are validated and judged by everybody else before anything
+ * runs, and logged under `by`: who wants them, in words for a person; the listener's plugin when absent.
+ */
 export type PreToolDecision =
-  | { readonly kind: 'allow'; readonly arguments?: JsonValue }
+  | { readonly kind: 'allow'; readonly arguments?: JsonValue; readonly by?: string }
   | { readonly kind: 'deny'; readonly reason: string }
-  | { readonly kind: 'ask'; readonly reason?: string; readonly arguments?: JsonValue }
+  | { readonly kind: 'ask'; readonly reason?: string; readonly arguments?: JsonValue; readonly by?: string }
 
 export type PostToolDecision =
   | {
       readonly kind: 'accept'
       readonly content?: readonly ResultBlock[]
+      /** A new canonical value; rendered anew unless `content` is there too. Only for a call that succeeded. */
       readonly value?: JsonValue
+      /** New presentation data: what hides something in `content` hides it here as well. */
+      readonly meta?: JsonValue
       readonly contexts?: readonly UserMessage[]
     }
+  /** The model reads `feedback` in place of the result; value, meta and contexts of the call are dropped. */
   | { readonly kind: 'block'; readonly feedback: string; readonly contexts?: readonly UserMessage[] }

@@ -42,8 +42,8 @@ export interface Tools {
   register(definition: ToolDefinition): () => void
   /** The tool of that name as the scope sees it, after restrictions. */
   get(name: string, scope?: ScopeKey): ToolDefinition | undefined
-  /** What a model of that scope is shown: visible tools, sorted by name. */
-  schemas(scope?: ScopeKey): ToolSchema[]
+  /** What a model of that scope is shown: visible tools, sorted by name. The array is the same one until it changes. */
+  schemas(scope?: ScopeKey): readonly ToolSchema[]
   /**
    * Filters the tools that the calling context's scope inherits, for showing, finding and running alike. The scope's own
    * tools stay. Filters of a chain intersect. Returns the undo. @throws `TOOL_RESTRICT_GLOBAL`, `TOOL_UNKNOWN`

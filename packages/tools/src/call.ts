@@ -1,0 +1,100 @@
+/** One call's state on its way through the pipeline, and the view of it that listeners get. */
+
+import type { Context, JsonValue, ScopeKey } from '@cambium/core'
+import type { CallId } from '@cambium/llm'
+import type { Sessions } from '@cambium/session'
+import type { Agent } from './agent.ts'
+import type { Catalogue, Offer } from './catalogue.ts'
+import type { ToolDefinition, ToolExecution, ToolResult } from './definition.ts'
+import { type ParsedJson, parseArguments } from './json-text.ts'
+import { deepFreeze, failedResult } from './result.ts'
+import { forward } from './signals.ts'
+
+/** What every call needs, held once. */
+export interface Engine {
+  readonly ctx: Context
+  readonly catalogue: Catalogue
+  readonly sessions: Sessions
+  warn(text: string): void
+}
+
+export interface CallInput {
+  readonly callId: CallId
+  readonly name: string
+  /** The model's text. */
+  readonly arguments: string
+  readonly agent: Agent | undefined
+  readonly scope: ScopeKey | undefined
+  readonly parent?: ToolExecution | undefined
+  /** The caller's: aborts the call. */
+  readonly signal: AbortSignal
+  readonly publish?: ((data: JsonValue) => void) | undefined
+}
+
+export interface Call extends Omit<CallInput, 'arguments'> {
+  /** Effective arguments; the raw text while it is no JSON. */
+  args: JsonValue
+  readonly malformed: string | undefined
+  readonly offer: Offer | undefined
+  readonly tool: ToolDefinition | undefined
+  readonly exec: ToolExecution
+  /** The signal of the call itself: the caller's, and the unloading of the tool's plugin. */
+  readonly controller: AbortController
+  /** Who rewrote the arguments last. */
+  rewrittenBy: string | undefined
+  /** The outcome so far. Set before the body ran, it means that the body will not. */
+  result: ToolResult | undefined
+  /** The outcome is not shown to `tools/post-execute`. */
+  final: boolean
+  /** Stops listening to the caller's signal. */
+  close(): void
+}
+
+export function openCall(engine: Engine, input: CallInput, parsed: ParsedJson = parseArguments(input.arguments)): Call {
+  const controller = new AbortController()
+  const offer = engine.catalogue.view(input.scope).offers.get(input.name)
+  const { callId, name, agent, parent } = input
+  const call: Call = {
+    ...input,
+    args: deepFreeze('value' in parsed ? parsed.value : input.arguments),
+    malformed: 'problem' in parsed ? parsed.problem : undefined,
+    offer,
+    tool: offer?.definition,
+    exec: {
+      get callId() {
+        return callId
+      },
+      get name() {
+        return name
+      },
+      get arguments() {
+        return call.args
+      },
+      get tool() {
+        return call.tool
+      },
+      get agent() {
+        return agent
+      },
+      ...(parent ? { parent } : {}),
+      signal: controller.signal,
+    },
+    controller,
+    rewrittenBy: undefined,
+    result: undefined,
+    final: false,
+    close: forward(input.signal, controller),
+  }
+  Object.preventExtensions(call.exec)
+  return call
+}
+
+/** Ends the call for good: policy had no say yet, or its say does not matter any more. */
+export function abortCall(call: Call): void {
+  call.result = abortedBeforeDispatch()
+  call.final = true
+}
+
+export function abortedBeforeDispatch(): ToolResult {
+  return failedResult('ABORTED_BEFORE_DISPATCH', 'the call was cancelled before it started; nothing was done')
+}

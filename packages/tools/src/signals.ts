@@ -1,0 +1,32 @@
+/** Joining and waiting on abort signals without leaving listeners behind. */
+
+const ABORTED: unique symbol = Symbol('aborted')
+
+export { ABORTED }
+
+/** Aborts `controller` with the reason of `signal`, until `stop`. */
+export function forward(signal: AbortSignal, controller: AbortController): () => void {
+  const abort = () => controller.abort(signal.reason)
+  if (signal.aborted) abort()
+  else signal.addEventListener('abort', abort, { once: true })
+  return () => signal.removeEventListener('abort', abort)
+}
+
+/** Settles with `work`, or with {@link ABORTED} as soon as `signal` aborts; what `work` does then is nobody's concern. */
+export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal): Promise<T | typeof ABORTED> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => resolve(ABORTED)
+    if (signal.aborted) aborted()
+    else signal.addEventListener('abort', aborted, { once: true })
+    work.then(
+      value => {
+        signal.removeEventListener('abort', aborted)
+        resolve(value)
+      },
+      error => {
+        signal.removeEventListener('abort', aborted)
+        reject(error)
+      },
+    )
+  })
+}
