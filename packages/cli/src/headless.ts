@@ -1,13 +1,13 @@
 /** Gives an agent one task, waits until it is idle, and prints what came of it: the heart of `cambium run`. */
 
-import { constants } from 'node:os'
 import type { Agent, AgentHandle } from '@cambium/agent'
 import { type Context, sleep } from '@cambium/core'
 import { createUserMessage, price, type RetryNotice, type UserMessage } from '@cambium/llm'
+import type {} from '@cambium/loader'
 import type { Session } from '@cambium/session'
 import type {} from '@cambium/tools'
 import Schema from 'schemastery'
-import { EXIT } from './exit-code.ts'
+import { exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
 import { openAgent } from './open-agent.ts'
@@ -45,50 +45,44 @@ export const Config: Schema<Config> = Schema.object({
 const STOP_MS = 10_000
 
 export function apply(ctx: Context, config: Config) {
-  const run = new HeadlessRun(ctx, config, ctx.get('surface') ?? processSurface())
-  // Not awaited: the tree stands before the work is done. Rows further down may still be on their way.
-  const work = Promise.resolve()
-    .then(() => run.run())
-    .then(code => ctx.app.exit(code))
-  ctx.effect(
-    () => () => {
-      run.stop('SIGTERM')
-      return work
-    },
-    'run',
-  )
+  ctx.app.main(signal => new HeadlessRun(ctx, config, signal).run())
 }
 
 class HeadlessRun {
   private readonly ctx: Context
   private readonly config: Config
   private readonly surface: Surface
-  private readonly startedAt = performance.now()
+  private readonly ended: AbortSignal
   private readonly stopped = new AbortController()
+  private readonly startedAt = performance.now()
   private readonly stdout: Stdout
   private progress: Progress | undefined
   private agent: Agent | undefined
 
-  constructor(ctx: Context, config: Config, surface: Surface) {
+  /** `ended` aborts when the tree is to end before the work is done. */
+  constructor(ctx: Context, config: Config, ended: AbortSignal) {
     this.ctx = ctx
     this.config = config
-    this.surface = surface
-    // A reader of events who leaves wants no more of them; one who waits for the answer leaves too early to matter.
-    this.stdout = new Stdout(surface.stdout, () => config.output === 'jsonl' && this.stop('standard output was closed'))
+    this.ended = ended
+    this.surface = ctx.get('surface') ?? processSurface()
+    this.stdout = new Stdout(this.surface.stdout, () => {
+      // Who reads events and leaves wants no more of them; who waits for the answer has left too early to matter.
+      if (config.output === 'jsonl') this.stop('standard output was closed')
+    })
   }
 
   async run(): Promise<number> {
-    const { stop } = this.surface
-    const onStop = () => this.stop(String(stop.reason))
-    if (stop.aborted) onStop()
-    else stop.addEventListener('abort', onStop, { once: true })
+    const { ended } = this
+    const onEnd = () => this.stop(String(ended.reason))
+    if (ended.aborted) onEnd()
+    else ended.addEventListener('abort', onEnd, { once: true })
     try {
       return await this.work()
     } catch (error) {
       return await this.fail(error)
     } finally {
       this.progress?.stop()
-      stop.removeEventListener('abort', onStop)
+      ended.removeEventListener('abort', onEnd)
       this.stdout.release()
     }
   }
@@ -184,8 +178,7 @@ class HeadlessRun {
 
   private exitCode(outcome: Outcome): number {
     if (outcome.stopReason !== 'interrupted') return outcome.exitCode
-    const number = constants.signals[this.stopped.signal.reason as NodeJS.Signals]
-    return number ? 128 + number : EXIT.interrupted
+    return exitCodeOfSignal(this.stopped.signal.reason)
   }
 
   private async fail(error: unknown): Promise<number> {
@@ -199,8 +192,7 @@ class HeadlessRun {
     return exitCode
   }
 
-  /** Cancels what runs; `run` then ends soon. */
-  stop(reason: string): void {
+  private stop(reason: string): void {
     if (this.stopped.signal.aborted) return
     this.stopped.abort(reason)
     this.agent?.cancel({ by: 'user', reason })

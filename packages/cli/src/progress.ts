@@ -8,6 +8,9 @@ import { addUsage, NO_USAGE, type Outcome, POLICY_CODES } from './outcome.ts'
 import { count, duration, oneLine, plural } from './printable.ts'
 import type { StatusLine } from './status-line.ts'
 
+export { foldOutcome, type Outcome } from './outcome.ts'
+export { StatusLine } from './status-line.ts'
+
 const FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 const FRAME_MS = 100
 const MAX_CALL = 160

@@ -2,7 +2,7 @@
 
 import { isHarnessError, type LogRecord } from '@cambium/core'
 import { claim, type LoadedTree, loadTree } from '@cambium/loader'
-import { EXIT } from './exit-code.ts'
+import { exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
 import type { Host } from './host.ts'
@@ -10,7 +10,7 @@ import { installed } from './installation.ts'
 import { failureReport } from './output.ts'
 import { type RunOptions, readOptions } from './run-options.ts'
 import { StatusLine } from './status-line.ts'
-import { lookAt, type Surface } from './surface.ts'
+import { lookAt } from './surface.ts'
 import { readTask } from './task.ts'
 
 export { help } from './run-options.ts'
@@ -27,12 +27,13 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
       if (!options.quiet) notes.print(`cambium: ${text}`)
     }
     const task = await Promise.race([readTask(options.words, host.stdin, warn), ends.stopped])
-    if (task === undefined) return EXIT.interrupted
+    if (task === undefined) return exitCodeOfSignal(ends.signal.reason)
     if (!task && options.resume === undefined) {
       throw usageError('there is no task', 'write it as an argument, or pipe it in')
     }
-    const surface: Surface = { stdout: host.stdout, notes, terminal, color, stop: ends.stop }
-    return await runTree(load(options, task, host, surface), surface, ends.crashed)
+    const tree = load(options, task, host, notes)
+    tree.ctx.provide('surface', { stdout: host.stdout, notes, terminal, color })
+    return await runTree(tree, ends)
   } catch (error) {
     if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error
     const failure = toFailure(error)
@@ -47,7 +48,7 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
 }
 
 /** The installation's tree with the run as its last row. */
-function load(options: RunOptions, task: string, host: Host, { notes }: Surface): LoadedTree {
+function load(options: RunOptions, task: string, host: Host, notes: StatusLine): LoadedTree {
   const { cwd, model, resume, output, quiet } = options
   const file = installed('cordis.yml')
   const config = { task, cwd, model, resume, output, quiet }
@@ -65,36 +66,54 @@ function load(options: RunOptions, task: string, host: Host, { notes }: Surface)
   )
 }
 
-async function runTree(tree: LoadedTree, surface: Surface, crashed: Promise<unknown>): Promise<number> {
-  tree.ctx.provide('surface', surface)
-  await tree.start()
-  const end = await Promise.race([tree.ended, crashed.then(error => ({ error }))])
-  if (typeof end === 'number') return end
-  await tree.dispose()
-  throw end.error
+async function runTree(tree: LoadedTree, { signal, crashed }: Ends): Promise<number> {
+  const stop = () => void tree.dispose(String(signal.reason))
+  signal.addEventListener('abort', stop)
+  try {
+    await tree.mount()
+    if (signal.aborted) return exitCodeOfSignal(signal.reason)
+    tree.begin()
+    const end = await Promise.race([tree.ended, crashed.then(error => ({ error }))])
+    if (typeof end === 'number') return end
+    throw end.error
+  } finally {
+    signal.removeEventListener('abort', stop)
+    await tree.dispose()
+  }
 }
 
 function logLine({ level, text }: LogRecord): string {
   return level === 'warn' ? `warning: ${text}` : level === 'error' ? `error: ${text}` : text
 }
 
+interface Ends {
+  /** Aborts when a person or the system asks for an end; the reason is the signal's name. */
+  readonly signal: AbortSignal
+  readonly stopped: Promise<undefined>
+  /** Resolves with an error that nobody caught. */
+  readonly crashed: Promise<unknown>
+  undo(): void
+}
+
 /** The first signal asks for an orderly end, a second one ends the process at once. */
-function listenForEnd(host: Host, notes: StatusLine | undefined) {
+function listenForEnd(host: Host, notes: StatusLine | undefined): Ends {
   const stop = new AbortController()
   const release = claim('signals', { tree: 'cambium run', name: 'the cambium command', at: undefined })
   let crash: (error: unknown) => void
   const crashed = new Promise<unknown>(resolve => {
     crash = resolve
   })
-  const stopped = new Promise<undefined>(resolve => stop.signal.addEventListener('abort', () => resolve(undefined)))
+  const stopped = new Promise<undefined>(resolve => {
+    stop.signal.addEventListener('abort', () => resolve(undefined))
+  })
   const ignoreSignals = host.onSignal(signal => {
-    if (stop.signal.aborted) return host.abort(EXIT.interrupted)
+    if (stop.signal.aborted) return host.abort(exitCodeOfSignal(signal))
     notes?.print('stopping; once more to end at once')
     stop.abort(signal)
   })
   const ignoreCrashes = host.onCrash(error => crash(error))
   return {
-    stop: stop.signal,
+    signal: stop.signal,
     stopped,
     crashed,
     undo() {

@@ -1,4 +1,4 @@
-/** Where a run shows itself: standard output, standard error, and the wish to stop. */
+/** Where a run shows itself: standard output and standard error. */
 
 import type {} from '@cambium/core'
 import { type Output, StatusLine } from './status-line.ts'
@@ -10,8 +10,6 @@ export interface Surface {
   /** Standard error is a terminal: progress is shown. */
   readonly terminal: boolean
   readonly color: boolean
-  /** Aborts when a person or the system asks for an end; its reason is the signal's name. */
-  readonly stop: AbortSignal
 }
 
 /** Whether a stream is a terminal, one that redraws, and one that shows colours. */
@@ -28,9 +26,9 @@ declare module 'cordis' {
   }
 }
 
-/** The process's own, for a tree that no command of ours mounted. Its disposal is the wish to stop. */
+/** The process's own, for a tree that no command of ours mounted. */
 export function processSurface(): Surface {
   const { terminal, redraws, color } = lookAt(process.stderr, process.env)
   const notes = new StatusLine(process.stderr, redraws)
-  return { stdout: process.stdout, notes, terminal, color, stop: new AbortController().signal }
+  return { stdout: process.stdout, notes, terminal, color }
 }
