@@ -1,0 +1,62 @@
+/**
+ * The model server as a process: `tsx packages/testkit/src/model-server-cli.ts --script file.yml [--port 0]`.
+ *
+ * Prints one line of JSON with its url on standard output when it listens, and one line for each request on standard
+ * error with `--verbose`. A signal ends it; it exits with 1 if `--expect-done` is given and the script was not used up
+ * or a request did not fit it.
+ */
+
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { errorMessage } from '@cambium/core'
+import { parse } from 'yaml'
+import { type ModelServerOptions, startModelServer } from './model-server.ts'
+
+const OPTIONS = ['replies', 'otherwise', 'strict', 'alternateRoles', 'contextWindow', 'models', 'apiKey'] as const
+
+const { values } = parseArgs({
+  options: {
+    script: { type: 'string' },
+    port: { type: 'string', default: '0' },
+    verbose: { type: 'boolean', default: false },
+    'expect-done': { type: 'boolean', default: false },
+  },
+})
+
+function readScript(file: string): ModelServerOptions {
+  const script: unknown = parse(readFileSync(file, 'utf8'))
+  if (Array.isArray(script)) return { replies: script }
+  if (typeof script !== 'object' || script === null) throw new Error(`${file} is neither a list of replies nor a map`)
+  const unknown = Object.keys(script).find(key => !OPTIONS.includes(key as never))
+  if (unknown) throw new Error(`${file}: unknown key "${unknown}"; use ${OPTIONS.join(', ')}`)
+  return script
+}
+
+async function main() {
+  if (!values.script) throw new Error('--script <file.yml> is missing')
+  const server = await startModelServer({ ...readScript(values.script), port: Number(values.port) })
+  process.stdout.write(`${JSON.stringify({ url: server.url })}\n`)
+  const stop = async () => {
+    await server.close()
+    if (!values['expect-done']) return
+    try {
+      server.expectDone()
+    } catch (error) {
+      process.stderr.write(`${errorMessage(error)}\n`)
+      process.exitCode = 1
+    }
+  }
+  process.once('SIGINT', stop)
+  process.once('SIGTERM', stop)
+  if (!values.verbose) return
+  for (let index = 0; ; index++) {
+    const { body, problem } = await server.request(index)
+    const messages = body.messages?.length ?? 0
+    process.stderr.write(`${index}: ${body.model}, ${messages} messages${problem ? `, ${problem}` : ''}\n`)
+  }
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`model-server: ${errorMessage(error)}\n`)
+  process.exitCode = 2
+})
