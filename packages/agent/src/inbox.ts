@@ -8,9 +8,12 @@ interface Item {
   readonly message: UserMessage
   /** Opens a turn by itself. Not logged: what a crash left pending waits for somebody to speak. */
   wakes: boolean
-  /** A step with it was rejected or failed before it was admitted: it waits for a new delivery. */
-  held: boolean
+  /** A step with it did not admit it: after a failure it is tried again with the next waking message, once rejected
+   * only when it is delivered again. */
+  held: Held | undefined
 }
+
+export type Held = 'failed' | 'rejected'
 
 export interface Delivery {
   readonly target: InboxTarget
@@ -32,7 +35,7 @@ export class Inbox {
     if (event.type !== 'inbox/changed') return
     for (const id of event.data.withdrawn ?? []) this.items.delete(id)
     for (const { target, message } of event.data.inserted ?? []) {
-      this.items.set(message.id, { target, message, wakes: false, held: false })
+      this.items.set(message.id, { target, message, wakes: false, held: undefined })
     }
   }
 
@@ -41,12 +44,12 @@ export class Inbox {
     const known = this.items.get(message.id)
     if (known) {
       known.wakes ||= wakes
-      known.held = false
+      known.held = undefined
       return
     }
     const event = this.session.append('inbox/changed', { inserted: [{ target, message }] })
     const logged = event.data.inserted?.[0]?.message ?? message
-    this.items.set(message.id, { target, message: logged, wakes, held: false })
+    this.items.set(message.id, { target, message: logged, wakes, held: undefined })
   }
 
   /** Everything pending, in order of arrival. */
@@ -80,17 +83,17 @@ export class Inbox {
     for (const { id } of messages) this.items.delete(id)
   }
 
-  /** The messages stay pending but are not tried again until something delivers them anew. */
-  hold(messages: readonly UserMessage[]): void {
+  /** The messages stay pending, and later steps pass them over. */
+  hold(messages: readonly UserMessage[], held: Held): void {
     for (const { id } of messages) {
       const item = this.items.get(id)
-      if (item) item.held = true
+      if (item) item.held = held
     }
   }
 
-  /** Lets held messages be tried again, behind a new one. */
+  /** Lets what failed be tried again. */
   release(): void {
-    for (const item of this.items.values()) item.held = false
+    for (const item of this.items.values()) if (item.held === 'failed') item.held = undefined
   }
 
   /** Withdraws everything pending, on the record. */

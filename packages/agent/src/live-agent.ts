@@ -102,7 +102,13 @@ export class LiveAgent implements Agent, DrivenAgent {
       const driver = this.options.driver()
       if (!driver) return
       this.controller = new AbortController()
-      await driver.turn(this, this.controller.signal)
+      try {
+        await driver.turn(this, this.controller.signal)
+      } catch (error) {
+        // A turn closes itself whatever happens; one that could not even do that must not be tried in a circle.
+        report(this.ctx, `the turn of ${this.id}`, error)
+        this.inbox.hold(this.inbox.list(), 'failed')
+      }
     }
   }
 

@@ -85,11 +85,11 @@ export class TurnRunner {
       if (signal.aborted) throw new Cancelled()
     } catch (error) {
       // Nothing was admitted, so nothing is lost; but the same input would fail the same way at once.
-      if (!(error instanceof Cancelled)) inbox.hold(offered)
+      if (!(error instanceof Cancelled)) inbox.hold(offered, 'failed')
       throw error
     }
     if (decision.kind === 'reject') {
-      inbox.hold(offered)
+      inbox.hold(offered, 'rejected')
       return ended({ kind: 'blocked', ...(decision.reason ? { reason: decision.reason } : {}) })
     }
     const wrapUp = decision.kind === 'wrap-up' ? decision.reason : undefined
