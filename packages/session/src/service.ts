@@ -13,7 +13,7 @@ export interface CreateSessionOptions {
 }
 
 export interface ForkOptions {
-  /** The last event taken over; the parent's last by default. */
+  /** The last event taken over: the parent's last by default, or a stored parent's last outside an open turn. */
   seq?: number
   id?: SessionId
   header?: Partial<Pick<SessionHeader, 'origin' | 'depth'>>
@@ -44,9 +44,10 @@ export interface Sessions {
   list(): Session[]
   /**
    * A new session with the parent's events up to and with `seq`, which must not lie inside an open turn. What waits in
-   * the parent's inbox is withdrawn in the child. @throws `SESSION_OPEN_TURN`, `SESSION_FORK_INVALID`
+   * the parent's inbox is withdrawn in the child. The parent may be a stored session, another process's too.
+   * @throws `SESSION_OPEN_TURN`, `SESSION_FORK_INVALID`
    */
-  fork(source: Session, options?: ForkOptions): Session
+  fork(source: Session | StoredSession, options?: ForkOptions): Session
   /** Resolves when everything appended so far is stored; rejects when that failed. At once where no store is mounted. */
   flush(session: Session): Promise<void>
   /** Flushes, tells `session/disposed`, and releases the session. Idempotent. @throws what flushing failed with, when all the rest is done */
@@ -89,11 +90,13 @@ export interface StoredSession {
 export interface SessionPersistence {
   /** Stored sessions, last written first, of one working directory or of all; does not read whole logs. */
   list(options?: { cwd?: string; limit?: number }): Promise<SessionSummary[]>
-  /** Reads without taking the lease. @throws `SESSION_NOT_FOUND`, `SESSION_DAMAGED` */
+  /** Reads without taking the lease, while somebody writes too. @throws `SESSION_NOT_FOUND`, `SESSION_DAMAGED`, `SESSION_VERSION` */
   read(id: SessionId): Promise<StoredSession>
   /** Reads and takes the lease, to be given back by `release`. The file is made fit for appending. @throws also `SESSION_BUSY` */
   acquire(id: SessionId): Promise<StoredSession>
+  /** Stores what is pending and gives the lease back; nothing when it is not held. */
   release(id: SessionId): Promise<void>
+  /** @throws `SESSION_NOT_FOUND`, `SESSION_BUSY` when somebody writes it, this process too */
   delete(id: SessionId): Promise<void>
 }
 

@@ -19,7 +19,15 @@ import { deepFreeze } from './freeze.ts'
 import { pendingInbox } from './inbox.ts'
 import { type LogHost, SessionLog } from './log.ts'
 import { interruptedClosers } from './repair.ts'
-import type { CreateSessionOptions, EventDefinition, ForkOptions, SessionPersistence, Sessions } from './service.ts'
+import { lastBoundary, openTurnOf, renumber } from './seed.ts'
+import type {
+  CreateSessionOptions,
+  EventDefinition,
+  ForkOptions,
+  SessionPersistence,
+  Sessions,
+  StoredSession,
+} from './service.ts'
 import type { Session } from './session.ts'
 import { assertSessionId, newSessionId } from './session-id.ts'
 
@@ -100,17 +108,19 @@ export class SessionService extends Service implements Sessions {
     return [...this.live.values()].filter(({ log }) => !log.ending).map(({ log }) => log)
   }
 
-  fork(source: Session, options: ForkOptions = {}): Session {
-    const { seq = source.seq - 1, id, header } = options
-    if (!Number.isInteger(seq) || seq < -1 || seq >= source.seq) {
-      throw new HarnessError('SESSION_FORK_INVALID', `session ${source.id} has no event ${seq} to fork after`, {
-        fix: source.seq ? `take a number from 0 to ${source.seq - 1}` : 'an empty session has nothing to fork',
+  fork(source: Session | StoredSession, options: ForkOptions = {}): Session {
+    const { id: parent } = source.header
+    const events = typeof source.events === 'function' ? source.events() : source.events
+    const { seq = 'append' in source ? events.length - 1 : lastBoundary(events), id, header } = options
+    if (!Number.isInteger(seq) || seq < -1 || seq >= events.length) {
+      throw new HarnessError('SESSION_FORK_INVALID', `session ${parent} has no event ${seq} to fork after`, {
+        fix: events.length ? `take a number from 0 to ${events.length - 1}` : 'an empty session has nothing to fork',
       })
     }
-    const prefix = source.events().slice(0, seq + 1)
+    const prefix = events.slice(0, seq + 1)
     const open = openTurnOf(prefix)
     if (open) {
-      throw new HarnessError('SESSION_OPEN_TURN', `event ${seq} of session ${source.id} lies inside turn ${open}`, {
+      throw new HarnessError('SESSION_OPEN_TURN', `event ${seq} of session ${parent} lies inside turn ${open}`, {
         fix: 'fork after a turn/end, or wait until the turn has ended',
       })
     }
@@ -132,7 +142,7 @@ export class SessionService extends Service implements Sessions {
         ...(origin ? { origin } : {}),
         ...(depth === undefined ? {} : { depth }),
         ...header,
-        parent: { id: source.id, events: seq + 1 },
+        parent: { id: parent, events: seq + 1 },
       },
     })
   }
@@ -265,21 +275,6 @@ function schemaProblem({ schema }: EventDefinition, data: unknown): string | und
   } catch (error) {
     return errorMessage(error)
   }
-}
-
-function renumber(seed: readonly SessionEvent[]): SessionEvent[] {
-  const places = new Map(seed.map((event, index) => [event.seq, index]))
-  return seed.map((event, seq) => {
-    const copy = toJson({ ...event, seq }, `seed[${seq}]`) as unknown as SessionEvent
-    if (copy.type !== 'context/replaced') return deepFreeze(copy)
-    const { from, to, message } = copy.data
-    return deepFreeze({ ...copy, data: { from: places.get(from) ?? from, to: places.get(to) ?? to, message } })
-  })
-}
-
-function openTurnOf(events: readonly SessionEvent[]): number | undefined {
-  const boundary = events.findLast(({ type }) => type === 'turn/start' || type === 'turn/end')
-  return boundary?.type === 'turn/start' ? boundary.data.turn : undefined
 }
 
 function duplicate(id: SessionId) {

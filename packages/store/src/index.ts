@@ -1,5 +1,6 @@
 /** The harness's own disk: where its home is, and writing there. */
 
+export { createWhole } from './create-whole.ts'
 export { diskError } from './disk-error.ts'
 export { ensureFolder, homeFolder } from './home.ts'
 export { writeAtomic } from './write-atomic.ts'

@@ -1,0 +1,170 @@
+/** One writer per session, across processes: a lock file that says who writes, and how to tell that the writer is gone. */
+
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { createWhole } from '@cambium/store'
+
+export interface Holder {
+  readonly pid: number
+  readonly host: string
+  /** Milliseconds since the epoch. */
+  readonly since: number
+  /** Distinguishes a process from a later one with its number; empty where the system does not tell. */
+  readonly started: string
+  /** Names the space that `pid` counts in: containers of one host name have several. */
+  readonly space: string
+  /** This taking's own name. */
+  readonly token: string
+}
+
+export interface LeaseOptions {
+  /** A holder that cannot be looked at (another host, another container) counts as gone when its heartbeat is older. */
+  readonly staleMs: number
+}
+
+export type Taking =
+  | { readonly kind: 'taken'; readonly lease: Lease }
+  | { readonly kind: 'busy'; readonly holder: Holder | undefined }
+
+export class Lease {
+  readonly path: string
+  readonly token: string
+  /** Set when somebody else took over: we were believed dead. */
+  lost = false
+  private readonly content: string
+
+  constructor(path: string, holder: Holder) {
+    this.path = path
+    this.token = holder.token
+    this.content = JSON.stringify(holder)
+  }
+
+  /** Tells others that we live, and finds out whether they believed it. Never throws. */
+  beat(): void {
+    if (this.lost) return
+    try {
+      const holder = readHolder(this.path)
+      if (holder?.token === this.token) {
+        const now = new Date()
+        utimesSync(this.path, now, now)
+      } else {
+        // A lock that somebody tidied away is put back; one that names another holder means that we have lost.
+        this.lost = holder !== undefined || !createWhole(this.path, this.content)
+      }
+    } catch {
+      // A disk that cannot be written just now: the next beat tries again, and every write has its own check.
+    }
+  }
+
+  release(): void {
+    if (!this.lost && readHolder(this.path)?.token === this.token) rmSync(this.path, { force: true })
+    this.lost = true
+  }
+}
+
+/**
+ * Takes the lease, from a dead holder too. Of several that find the same dead holder exactly one succeeds: the right to
+ * replace one generation of a lock is itself a lock, named after that generation, and is taken by the same rule.
+ * @throws what the file system says
+ */
+export function takeLease(path: string, options: LeaseOptions, depth = 0): Taking {
+  const token = randomBytes(6).toString('hex')
+  const me: Holder = { ...self(), since: Date.now(), token }
+  const content = JSON.stringify(me)
+  if (createWhole(path, content)) return { kind: 'taken', lease: new Lease(path, me) }
+
+  const found = look(path, options)
+  // Gone between the two: its holder has just ended.
+  if (!found) return depth < MAX_DEPTH ? takeLease(path, options, depth + 1) : { kind: 'busy', holder: undefined }
+  if (found.alive || depth >= MAX_DEPTH) return { kind: 'busy', holder: found.holder }
+
+  const right = takeLease(`${path}.${found.generation}`, options, depth + 1)
+  if (right.kind === 'busy') return right
+  try {
+    const now = look(path, options)
+    if (!now || now.alive || now.generation !== found.generation) return { kind: 'busy', holder: now?.holder }
+    const next = `${path}.${token}.tmp`
+    writeFileSync(next, content, { mode: 0o600, flag: 'wx' })
+    renameSync(next, path)
+    return { kind: 'taken', lease: new Lease(path, me) }
+  } finally {
+    right.lease.release()
+  }
+}
+
+const MAX_DEPTH = 6
+
+/** Who holds the lease and is alive, as far as can be told from here. */
+export function liveHolder(path: string, options: LeaseOptions): Holder | 'unknown' | undefined {
+  const found = look(path, options)
+  return found?.alive ? (found.holder ?? 'unknown') : undefined
+}
+
+function look(path: string, { staleMs }: LeaseOptions) {
+  let beat: number
+  try {
+    beat = statSync(path).mtimeMs
+  } catch {
+    return undefined
+  }
+  const holder = readHolder(path)
+  const recent = Date.now() - beat < staleMs
+  // Unreadable: being written on a file system without links, or not ours. Time tells.
+  const alive = holder ? isAlive(holder, recent) : recent
+  return { holder, alive, generation: holder?.token ?? `${Math.trunc(beat)}` }
+}
+
+function readHolder(path: string): Holder | undefined {
+  try {
+    const holder = JSON.parse(readFileSync(path, 'utf8')) as Holder
+    return typeof holder?.token === 'string' && /^[0-9a-f]{12}$/.test(holder.token) ? holder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isAlive(holder: Holder, recent: boolean): boolean {
+  const { pid, host, space, started } = self()
+  if (holder.host !== host || holder.space !== space) return recent
+  if (holder.pid === pid) return holder.started === started
+  try {
+    process.kill(holder.pid, 0)
+  } catch (error) {
+    // EPERM: it is there, and another user's.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
+  }
+  const now = startOf(holder.pid)
+  return now && holder.started ? now === holder.started : recent
+}
+
+let known: Pick<Holder, 'pid' | 'host' | 'space' | 'started'> | undefined
+
+function self() {
+  known ??= { pid: process.pid, host: hostname(), space: pidSpace(), started: startOf(process.pid) }
+  return known
+}
+
+function pidSpace(): string {
+  try {
+    return readlinkSync('/proc/self/ns/pid')
+  } catch {
+    return ''
+  }
+}
+
+/** When a process began, in the system's own words, which are only compared; empty where it does not say. */
+function startOf(pid: number): string {
+  try {
+    if (process.platform === 'linux') {
+      // proc(5): field 22, and the name in field 2 may hold blanks and brackets.
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
+    }
+    if (process.platform === 'win32') return ''
+    return execFileSync('ps', ['-o', 'lstart=', '-p', `${pid}`], { encoding: 'utf8', timeout: 2_000 }).trim()
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,282 @@
+/** Stores one live session: batches what is appended, journals the answer that is being streamed, holds the lease. */
+
+import { readFileSync, rmSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { HarnessError } from '@cambium/core'
+import { diskError, ensureFolder, writeAtomic } from '@cambium/store'
+import type { LiveEvent, SessionEvent, SessionId } from '../event.ts'
+import type { PartialMessage, Session } from '../session.ts'
+import { LogFile } from './file.ts'
+import { encodeHeader, encodeLine, FORMAT_VERSION } from './format.ts'
+import { type Holder, type Lease, takeLease } from './lease.ts'
+import { lockOf, type Places, partialOf } from './places.ts'
+import { type LogContent, readLog } from './reader.ts'
+
+export interface WriterOptions {
+  readonly batchMs: number
+  readonly partialMs: number
+  readonly sync: 'flush' | 'turn' | 'never'
+  readonly staleMs: number
+  readonly maxLineBytes: number
+  /** Takes a failure that no caller waits for. */
+  readonly report: (error: unknown) => void
+}
+
+/** Written at once at most; a seed may be larger than one buffer should be. */
+const SLICE_CHARS = 4 << 20
+
+export class SessionWriter {
+  readonly id: SessionId
+  private readonly places: Places
+  private readonly options: WriterOptions
+  private session: Session | undefined
+  private lease: Lease | undefined
+  private file: LogFile | undefined
+  /** How many events are in the file. The session itself is the queue: what follows is pending, in order. */
+  private stored = 0
+  private batch: NodeJS.Timeout | undefined
+  private journal: NodeJS.Timeout | undefined
+  private journalled = false
+  private failing = false
+  private unsynced = false
+  private turnEnded = false
+  private syncing: Promise<void> = Promise.resolve()
+  private ready: Promise<void> | undefined
+  private broken: unknown
+
+  constructor(id: SessionId, places: Places, options: WriterOptions) {
+    this.id = id
+    this.places = places
+    this.options = options
+  }
+
+  /** Takes the lease and reads the log, leaving the file fit for appending. @throws see `SessionPersistence.acquire` */
+  async acquire(path: string): Promise<LogContent & { partial: PartialMessage | undefined }> {
+    this.takeLease(path)
+    try {
+      const content = await readLog(path, this.options.maxLineBytes)
+      this.file = LogFile.open(path, content.end)
+      if (!content.terminated) this.file.append('\n')
+      this.stored = content.events.length
+      const partial = readPartial(partialOf(path))
+      this.journalled = partial !== undefined
+      return { ...content, partial }
+    } catch (error) {
+      await this.release()
+      throw error
+    }
+  }
+
+  /** From now on the session's events are stored here. */
+  attach(session: Session): void {
+    this.session = session
+  }
+
+  /** Goes on with a session whose log a former store of this process wrote. Flushing waits for it and tells its failure. */
+  adopt(session: Session, path: string): Promise<void> {
+    this.ready = this.acquire(path).then(
+      async ({ header, events }) => {
+        if (header.createdAt === session.header.createdAt && events.length <= session.seq) this.attach(session)
+        else await this.fail(exists(this.id, path))
+      },
+      error => this.fail(error),
+    )
+    return this.ready.then(() => this.hear())
+  }
+
+  hear(event?: SessionEvent | LiveEvent): void {
+    const { batchMs, partialMs } = this.options
+    if (event && event.seq === undefined) {
+      if (event.type !== 'assistant/chunk' || this.journal) return
+      this.journal = setTimeout(() => this.writePartial(), partialMs)
+    } else {
+      this.batch ??= setTimeout(() => this.commitInBackground(), batchMs)
+    }
+  }
+
+  /** Writes what is pending. Cheap when nothing is. @throws as `LogFile`, `SESSION_BUSY`, `SESSION_EXISTS`, `SESSION_LEASE_LOST` */
+  commit(): void {
+    clearTimeout(this.batch)
+    this.batch = undefined
+    if (this.broken) throw this.broken
+    const { session } = this
+    while (session && this.stored < session.seq) {
+      const { text, count, turnEnded } = this.slice(session)
+      this.write(session, text)
+      this.stored += count
+      this.unsynced = true
+      this.turnEnded ||= turnEnded
+    }
+    this.failing = false
+    if (this.journalled && session && !session.partial) this.dropPartial()
+  }
+
+  async flush(): Promise<void> {
+    await this.ready
+    this.commit()
+    const { sync } = this.options
+    if (sync === 'flush' || (sync === 'turn' && this.turnEnded)) await this.sync()
+  }
+
+  beat(): void {
+    this.lease?.beat()
+  }
+
+  /** Stores what is pending and gives the lease back, also when storing failed. */
+  async release(): Promise<void> {
+    try {
+      this.commit()
+      if (this.options.sync !== 'never') await this.sync()
+    } finally {
+      clearTimeout(this.batch)
+      clearTimeout(this.journal)
+      this.session = undefined
+      await this.syncing.catch(() => {})
+      await this.file?.close()
+      this.file = undefined
+      this.lease?.release()
+      this.lease = undefined
+    }
+  }
+
+  /** The process ends now: what can be done without waiting. */
+  abandon(): void {
+    try {
+      this.commit()
+    } catch (error) {
+      this.options.report(error)
+    }
+    this.lease?.release()
+  }
+
+  private commitInBackground(): void {
+    try {
+      this.commit()
+      if (this.options.sync !== 'never' && this.turnEnded) this.sync().catch(this.options.report)
+    } catch (error) {
+      // Said once; everything stays pending, and each further event and each flush tries again.
+      if (!this.failing) this.options.report(error)
+      this.failing = true
+    }
+  }
+
+  private slice(session: Session): { text: string; count: number; turnEnded: boolean } {
+    let text = ''
+    let count = 0
+    let turnEnded = false
+    for (const event of session.events(this.stored)) {
+      if (text.length > SLICE_CHARS) break
+      text += `${encodeLine(event)}\n`
+      count++
+      turnEnded ||= event.type === 'turn/end'
+    }
+    return { text, count, turnEnded }
+  }
+
+  private write(session: Session, text: string): void {
+    if (this.lease?.lost) {
+      throw new HarnessError('SESSION_LEASE_LOST', `another process has taken session ${this.id} over`, {
+        where: this.lease.path,
+        fix: 'fork the session to go on here',
+      })
+    }
+    if (this.file) {
+      this.file.append(text)
+      return
+    }
+    const other = this.places.find(this.id)
+    if (other) throw exists(this.id, other)
+    const path = this.places.log(session.header.cwd, this.id)
+    ensureFolder(dirname(path))
+    if (!this.lease) this.takeLease(path)
+    this.file = LogFile.create(path, `${encodeHeader({ ...session.header, version: FORMAT_VERSION })}\n${text}`)
+    if (this.file) return
+    this.lease?.release()
+    this.lease = undefined
+    throw exists(this.id, path)
+  }
+
+  private async fail(error: unknown): Promise<void> {
+    this.options.report(error)
+    await this.release().catch(() => {})
+    this.broken = error
+  }
+
+  private takeLease(path: string): void {
+    const lock = lockOf(path)
+    let taking: ReturnType<typeof takeLease>
+    try {
+      taking = takeLease(lock, this.options)
+    } catch (error) {
+      throw diskError(error, 'cannot lock a session', lock)
+    }
+    if (taking.kind === 'busy') throw busy(this.id, taking.holder, lock)
+    this.lease = taking.lease
+  }
+
+  private sync(): Promise<void> {
+    if (!this.unsynced || !this.file) return this.syncing
+    this.unsynced = false
+    this.turnEnded = false
+    const { file } = this
+    const done = this.syncing.catch(() => {}).then(() => file.sync())
+    // A failed one counts as not done, and is done again by the next.
+    done.catch(() => {
+      this.unsynced = true
+      this.turnEnded = true
+    })
+    this.syncing = done
+    return done
+  }
+
+  private writePartial(): void {
+    this.journal = undefined
+    const partial = this.session?.partial
+    if (!partial?.content.length) return
+    try {
+      this.commit()
+      if (!this.file) return
+      writeAtomic(partialOf(this.file.path), encodeLine(partial))
+      this.journalled = true
+    } catch (error) {
+      if (!this.failing) this.options.report(error)
+      this.failing = true
+    }
+  }
+
+  private dropPartial(): void {
+    this.journalled = false
+    if (this.file) rmSync(partialOf(this.file.path), { force: true })
+  }
+}
+
+function readPartial(path: string): PartialMessage | undefined {
+  try {
+    const partial = JSON.parse(readFileSync(path, 'utf8')) as PartialMessage
+    const numbers = [partial.turn, partial.step, partial.attempt]
+    return numbers.every(Number.isInteger) && Array.isArray(partial.content) ? partial : undefined
+  } catch {
+    // None was written, or it is of no use: the log itself is what counts.
+    return undefined
+  }
+}
+
+export function busy(id: SessionId, holder: Holder | 'unknown' | undefined, where: string): HarnessError {
+  const who =
+    !holder || holder === 'unknown'
+      ? 'another process'
+      : holder.pid === process.pid
+        ? 'this process'
+        : `process ${holder.pid} on ${holder.host}, since ${new Date(holder.since).toLocaleString()}`
+  return new HarnessError('SESSION_BUSY', `session ${id} is being written by ${who}`, {
+    where,
+    fix: 'wait until it has ended, or fork the session; reading it is possible meanwhile',
+  })
+}
+
+function exists(id: SessionId, path: string): HarnessError {
+  return new HarnessError('SESSION_EXISTS', `another session ${id} is stored already`, {
+    where: path,
+    fix: 'resume it, or choose another id',
+  })
+}
