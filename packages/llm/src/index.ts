@@ -14,6 +14,7 @@ export {
   toFailure,
 } from './failure.ts'
 export * from './message.ts'
+export * from './meter.ts'
 export { normaliseMessages, normaliseRequest } from './normalise.ts'
 export { LlmRuntime, type LlmService, type RetryNotice, type Route } from './service.ts'
 export * from './stream.ts'

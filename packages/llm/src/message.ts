@@ -38,8 +38,6 @@ export interface ToolCallBlock {
   readonly name: string
   /** The model's JSON text, untouched, valid or not. Blank means no arguments. */
   readonly arguments: string
-  /** Why the call must not be run: it came garbled. Whoever runs calls answers it with this text as an error result. */
-  readonly problem?: string
   /** As in {@link ReasoningBlock.replay}. */
   readonly replay?: JsonValue
 }

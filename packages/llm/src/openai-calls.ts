@@ -153,8 +153,8 @@ function toBlock({ id, name, text, problem, extra }: Call): ToolCallBlock {
     type: 'tool-call',
     id: CallId(id),
     name,
-    arguments: text,
-    ...(problem === undefined ? {} : { problem: `The call was not run: ${problem}. Make it again.` }),
+    // No JSON, so that the call fails with these words wherever it is run, and the model reads them again.
+    arguments: problem === undefined ? text : `(garbled: ${problem}) ${text}`,
     ...(extra === undefined ? {} : { replay: { extra_content: extra } }),
   }
 }

@@ -1,6 +1,6 @@
 /** `ctx.llm`: the registry of adapters and the one door to a model. */
 
-import { type Context, nearest, notify, ScopedRegistry, Service, scopeOf, waterfall } from '@cambium/core'
+import { type Context, nearest, ScopedRegistry, Service, scopeOf, waterfall } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
 import { Attempt } from './attempt.ts'
 import { LlmError } from './failure.ts'
@@ -120,9 +120,4 @@ export class LlmRuntime extends Service implements LlmService {
 
 async function* failed({ failure }: LlmError): AsyncGenerator<StreamChunk> {
   yield { type: 'finish', reason: 'error', failure }
-}
-
-/** Tells everybody concerned that another attempt comes. */
-export function notifyRetry(ctx: Context, notice: RetryNotice, config: LlmCallConfig, sessionId?: string): void {
-  notify(ctx, scopeOf(ctx), 'llm/retry', notice, config, sessionId)
 }

@@ -1,0 +1,72 @@
+/** Tries a request of the loop again when its failure may pass by itself, and says so. */
+
+import { type Context, notify, type ScopeKey, sleep } from '@cambium/core'
+import Schema from 'schemastery'
+import { RETRY_POLICY, RetryCourse, type RetryPolicy } from './retry-policy.ts'
+import type {} from './service.ts'
+import type { LlmCallConfig, LlmFailure } from './stream.ts'
+
+export const name = 'llm-retry'
+
+export interface Config extends RetryPolicy {}
+
+export const Config: Schema<Config> = Schema.object({
+  maxAttempts: Schema.natural()
+    .min(1)
+    .default(RETRY_POLICY.maxAttempts)
+    .description('Attempts, the first one included'),
+  initialMs: Schema.natural()
+    .default(RETRY_POLICY.initialMs)
+    .description('First wait; each further one is twice as long'),
+  maxDelayMs: Schema.natural().default(RETRY_POLICY.maxDelayMs).description('Longest wait of our own choice'),
+  maxElapsedMs: Schema.natural()
+    .default(RETRY_POLICY.maxElapsedMs)
+    .description('Bound of all attempts and waits; a provider that asks for more is not waited for'),
+})
+
+/**
+ * What is read of the loop's `agent/request-error`. The event is declared in the room of the loop, which stands above
+ * this one and must not be imported; it is heard here by name, and the loop's own tests hold the two together.
+ */
+interface FailedRequest {
+  readonly agent: ScopeKey & { readonly session: { readonly id: string } }
+  readonly turn: number
+  readonly step: number
+  readonly attempt: number
+  readonly config: LlmCallConfig
+  readonly failure: LlmFailure
+  readonly visible: boolean
+  readonly signal: AbortSignal
+}
+type Decision = { readonly kind: 'retry'; readonly config?: LlmCallConfig } | { readonly kind: 'fail' }
+type OnRequestError = (input: FailedRequest, next: () => Promise<Decision>) => Promise<Decision>
+interface LoopEvents {
+  on(name: 'agent/request-error', listener: OnRequestError): () => void
+}
+
+export function apply(ctx: Context, config: Config) {
+  const courses = new WeakMap<object, { at: string; course: RetryCourse }>()
+  const disposal = new AbortController()
+  ctx.effect(() => () => disposal.abort(), 'retry waits')
+
+  ;(ctx as unknown as LoopEvents).on('agent/request-error', async (input, next) => {
+    // Who can repair the cause, as compaction can, goes before who only waits.
+    const decision = await next()
+    if (decision.kind === 'retry') return decision
+    const { agent, turn, step, attempt, failure, visible } = input
+    const at = `${turn}:${step}`
+    let entry = courses.get(agent)
+    if (entry?.at !== at) {
+      entry = { at, course: new RetryCourse(config) }
+      courses.set(agent, entry)
+    }
+    const delayMs = entry.course.next(failure, { attempt, visible })
+    if (delayMs === undefined) return decision
+    const { provider, model } = input.config
+    const notice = { provider, model, failure, attempt: attempt + 1, maxAttempts: config.maxAttempts, delayMs }
+    notify(ctx, agent, 'llm/retry', notice, input.config, agent.session.id)
+    const signal = AbortSignal.any([input.signal, disposal.signal])
+    await sleep(delayMs, signal)
+    return signal.aborted ? decision : { kind: 'retry' }
+  })
+}
