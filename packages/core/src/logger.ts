@@ -15,15 +15,18 @@ export interface LogRecord {
 
 const NUMBERS: Record<LogLevel, number> = { silent: -1, error: 0, warn: 1, info: 2, debug: 3 }
 
+/** Cordis counts information below warnings, so its own threshold lets both through. */
+const THRESHOLDS: Record<LogLevel, number> = { silent: -1, error: 0, warn: 2, info: 2, debug: 3 }
+
 /**
  * Sends every record of at most `level` to `write`, until the returned undo is called. Mounted before anything else,
  * since cordis itself is silent.
  */
 export function mountLogger(ctx: Context, level: LogLevel, write: (record: LogRecord) => void): () => void {
   return ctx.logger.exporter({
-    levels: { default: NUMBERS[level] },
+    levels: { default: THRESHOLDS[level] },
     export(message) {
-      if (message.level > NUMBERS[level]) return
+      if (NUMBERS[message.type] > NUMBERS[level]) return
       write({
         time: message.ts,
         level: message.type,
