@@ -7,6 +7,7 @@
 import { type Context, rowOf, Service } from '@cambium/core'
 import { claim } from './claim.ts'
 import type { Env } from './expression.ts'
+import type { FiniteWork, Work } from './work.ts'
 
 declare module 'cordis' {
   interface Context {
@@ -19,6 +20,7 @@ export interface AppOptions {
   readonly args: readonly string[]
   readonly env: Env
   readonly exit: (code: number) => void
+  readonly work: FiniteWork
 }
 
 export class App extends Service {
@@ -29,6 +31,7 @@ export class App extends Service {
   /** The environment that `!env` sees. */
   readonly env: Env
   private readonly end: (code: number) => void
+  private readonly work: FiniteWork
 
   constructor(ctx: Context, options: AppOptions) {
     super(ctx, 'app')
@@ -36,6 +39,17 @@ export class App extends Service {
     this.args = options.args
     this.env = options.env
     this.end = options.exit
+    this.work = options.work
+  }
+
+  /**
+   * Takes over finite work of the calling plugin: it begins once the whole tree stands, and when all such work is done
+   * the tree ends with the highest of its exit codes. A failure is reported and counts as 1. `signal` aborts when the
+   * tree or the plugin is to end before: the reason is the signal's name or a word, and the disposal waits for the
+   * work to come to rest, for a few seconds at most.
+   */
+  main(run: Work): void {
+    this.ctx.effect(() => this.work.add(run), 'ctx.app.main()')
   }
 
   /**

@@ -1,9 +1,13 @@
 /** A tree from its text to running, in this process: what `cordis start`, `cambium` and tests stand on. */
 
-import { type Context, createRoot, type RootOptions } from '@cambium/core'
+import { type Context, createRoot, type RootOptions, renderLog } from '@cambium/core'
 import { App } from './app.ts'
 import { type ReadOptions, readTree, type TreeFile, type TreeSource } from './read.ts'
 import { createTree, type Tree, type TreeOptions } from './tree.ts'
+import { FiniteWork } from './work.ts'
+
+/** How long work that is told to end may take before its plugins are disposed under it. */
+const WORK_REST_MS = 5_000
 
 export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label'> {
   /** `ctx.app.args`. */
@@ -16,15 +20,20 @@ export interface BootedTree {
   readonly source: TreeFile
   /** Resolves with the exit code once the tree has ended, by `ctx.app.exit()` or by `dispose()`. Never rejects. */
   readonly ended: Promise<number>
-  /** Unmounts everything, the last row first. Resolves when it is done. Idempotent. */
-  dispose(): Promise<void>
+  /**
+   * Ends finite work (`ctx.app.main`) with `reason`, then unmounts everything, the last row first. Resolves when it is
+   * done. Idempotent.
+   */
+  dispose(reason?: string): Promise<void>
 }
 
 export interface LoadedTree extends BootedTree {
   /** Resolves, imports and validates every row; runs no plugin. @throws HarnessError with every mistake found. */
   check(): Promise<void>
   /** Mounts the rows and waits until none is loading. @throws HarnessError; nothing is left mounted then. */
-  start(): Promise<void>
+  mount(): Promise<void>
+  /** After `mount`: lets finite work begin, and an exit that a plugin asked for meanwhile take effect. */
+  begin(): void
 }
 
 /** Reads a tree into a root context of its own; mounts nothing yet. @throws HarnessError for mistakes in the files. */
@@ -33,7 +42,7 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
   const ctx = createRoot(options)
   let code = 0
   let requested = false
-  let state: 'idle' | 'starting' | 'up' | 'over' = 'idle'
+  let begun = false
   let disposal: Promise<void> | undefined
   let end: (code: number) => void
   const ended = new Promise<number>(resolve => {
@@ -43,34 +52,42 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
     code = Math.max(code, wanted)
     requested = true
     // A tree that is still starting ends once it stands; the caller is one of its own plugins and is not waited for.
-    if (state === 'up') setImmediate(() => void dispose())
+    if (begun) setImmediate(() => void dispose())
   }
-  new App(ctx, { label: source.label, args: options.args ?? [], env: options.env ?? process.env, exit })
+  const work = new FiniteWork({
+    restMs: WORK_REST_MS,
+    failed: error => ctx.logger('app').error(renderLog(error, true)),
+    done: exit,
+  })
+  new App(ctx, { label: source.label, args: options.args ?? [], env: options.env ?? process.env, exit, work })
   const tree = createTree(ctx, { ...options, label: source.label })
 
-  function dispose(): Promise<void> {
+  function dispose(reason = 'disposed'): Promise<void> {
     disposal ??= (async () => {
+      await work.end(reason)
       await tree.dispose()
       await ctx.fiber.dispose()
-      state = 'over'
       end(code)
     })()
     return disposal
   }
 
-  async function start(): Promise<void> {
-    state = 'starting'
+  async function mount(): Promise<void> {
     try {
       await tree.apply(source.rows)
     } catch (error) {
       await dispose()
       throw error
     }
-    state = 'up'
-    if (requested) exit(code)
   }
 
-  return { ctx, tree, source, ended, dispose, start, check: () => tree.check(source.rows) }
+  function begin(): void {
+    begun = true
+    if (requested) exit(code)
+    else if (!disposal) work.begin()
+  }
+
+  return { ctx, tree, source, ended, dispose, mount, begin, check: () => tree.check(source.rows) }
 }
 
 /**
@@ -81,6 +98,7 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
  */
 export async function bootTree(from: TreeSource, options: BootOptions = {}): Promise<BootedTree> {
   const loaded = loadTree(from, options)
-  await loaded.start()
+  await loaded.mount()
+  loaded.begin()
   return loaded
 }

@@ -16,13 +16,19 @@ class Reported extends AggregateError {
 const initHooks = Symbol.for('cordis.initHooks')
 
 /**
- * A plugin that runs `loaded` for `row`. `failed` is told of a failure, each time the plugin is started.
+ * A plugin that runs `loaded` for `row`. `failed` is told of a failure, each time the plugin is started. Once `given` up,
+ * nobody waits for its start any more, so that what it holds already can be disposed.
  *
  * What the plugin returns becomes an effect of it. Cordis drops what a plain `function apply` returns and takes any
  * other value for a mistake; here a function is a disposer, also one of a list or a generator; a promise is awaited; other
  * values are of no account.
  */
-export function guarded(row: Row, loaded: LoadedPlugin, failed: (error: HarnessError) => void): Plugin.Object {
+export function guarded(
+  row: Row,
+  loaded: LoadedPlugin,
+  failed: (error: HarnessError) => void,
+  given: AbortSignal,
+): Plugin.Object {
   const fail = (error: unknown): never => {
     failed(explainFailure(row, loaded, error))
     throw new Reported()
@@ -34,7 +40,8 @@ export function guarded(row: Row, loaded: LoadedPlugin, failed: (error: HarnessE
     // An arrow function: cordis would call anything with a prototype as a constructor.
     apply: (ctx, config) => {
       try {
-        return settle(ctx, start(loaded.plugin, ctx, config), fail)
+        const starting = settle(ctx, start(loaded.plugin, ctx, config), fail)
+        return starting && Promise.race([starting, whenAborted(given)])
       } catch (error) {
         return error instanceof Reported ? Promise.reject(error) : fail(error)
       }
@@ -91,7 +98,17 @@ async function settleEach(ctx: Context, results: AsyncIterable<unknown>, fail: F
 }
 
 function own(ctx: Context, result: unknown) {
-  if (typeof result === 'function') ctx.effect(() => result as () => void, 'apply()')
+  if (typeof result !== 'function') return
+  // A start that was given up may still end, and bring a disposer that nobody would call.
+  if (ctx.fiber.uid === null) result()
+  else ctx.effect(() => result as () => void, 'apply()')
+}
+
+function whenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(new Reported())
+    else signal.addEventListener('abort', () => reject(new Reported()), { once: true })
+  })
 }
 
 function explainFailure(row: Row, loaded: LoadedPlugin, error: unknown): HarnessError {

@@ -13,3 +13,4 @@ export { type ReadOptions, readTree, type TreeFile, type TreeSource } from './re
 export { ROW_KEYS, type Row } from './row.ts'
 export { type StartOptions, startTrees } from './start.ts'
 export { type ApplyOptions, createTree, type RowState, type Tree, type TreeOptions } from './tree.ts'
+export type { Work } from './work.ts'

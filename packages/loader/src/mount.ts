@@ -27,6 +27,8 @@ export interface Mount {
   /** Absent when the row could not even be imported. */
   readonly fiber: Fiber | undefined
   failure: HarnessError | undefined
+  /** Ends the wait for a start that does not end. */
+  readonly giveUp: () => void
   /** While its transaction runs, which reports failures by itself. */
   starting: boolean
   /** Follows the row to another place in the file. */
@@ -52,11 +54,13 @@ export function createMount(plan: Plan, request: MountRequest): Mount {
   const entry = new RowEntry(request.loader, above, row)
   const mark = { id: row.id, at: row.at, path: [...row.path] }
   const base = contextOf(row, above, mark, entry, request.realms)
+  const given = new AbortController()
   const plugin =
     row.kind === 'plugin'
-      ? loaded && guarded(row, loaded, error => failed(error))
+      ? loaded && guarded(row, loaded, error => failed(error), given.signal)
       : { name: row.id, apply: () => undefined }
-  const fiber = plugin && base.plugin(plugin as { apply(): void }, copyData(plan.config) as never).ctx.fiber
+  // Not `base.plugin`: that captures a stack for each of a thousand rows, which says less than the row's place.
+  const fiber = plugin && base.registry.plugin(plugin, copyData(plan.config), () => [`    at ${row.at}`]).ctx.fiber
   if (fiber) tagFiber(fiber, entry)
   entry.ctx = base
   entry.fiber = fiber
@@ -67,6 +71,7 @@ export function createMount(plan: Plan, request: MountRequest): Mount {
     ctx: fiber?.ctx ?? base,
     fiber,
     failure: plan.failure,
+    giveUp: () => given.abort(),
     starting: true,
     mark,
   }
@@ -94,6 +99,16 @@ export function moveMount(mount: Mount, row: Row): void {
   mount.entry.row = row
   mount.mark.at = row.at
   mount.mark.path.splice(0, mount.mark.path.length, ...row.path)
+}
+
+/** Disposes a mount. One that is still starting is waited for, but not longer than `patienceMs`. */
+export async function disposeMount({ fiber, giveUp }: Mount, patienceMs: number): Promise<void> {
+  if (!fiber) return
+  const disposed = fiber.dispose()
+  if (stateOf(fiber) !== 'loading') return disposed
+  const timer = setTimeout(giveUp, patienceMs)
+  await disposed
+  clearTimeout(timer)
 }
 
 export type MountState = 'active' | 'waiting' | 'loading' | 'failed' | 'unloading' | 'disposed'

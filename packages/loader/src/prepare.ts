@@ -72,7 +72,7 @@ function found(url: string, exports: unknown, row: Row): Loaded {
   if (plugin) return { url, plugin }
   return {
     code: 'TREE_PLUGIN_INVALID',
-    problem: `${row.name} is not a plugin: ${describeExports(exports)}`,
+    problem: `${row.name} has no \`apply\`: ${describeExports(exports)}`,
     fix: 'export a function `apply(ctx, config)`, or a plugin as default',
   }
 }

@@ -46,7 +46,10 @@ async function resolveBare(specifier: string, from: string): Promise<Resolution>
       if (!url.startsWith('file:') || existsSync(fileURLToPath(url))) return { url }
       problem = `its file ${labelOf(fileURLToPath(url))} is missing`
     } catch (error) {
-      problem = errorMessage(error).split('\n')[0]
+      // The library's message goes on with paths that the tree's author does not know.
+      problem = errorMessage(error)
+        .split('\n')[0]!
+        .replace(/ (in|imported from) \/.*$/, '')
     }
   }
   const installed = await resolveInstalled(specifier)
@@ -57,7 +60,7 @@ async function resolveBare(specifier: string, from: string): Promise<Resolution>
   const fix = existsSync(bare)
     ? `did you mean "./${specifier}"? A relative file begins with ./`
     : `install ${name} beside the tree, or correct the name`
-  return { problem: `no package "${name}" offers "${specifier}"`, fix }
+  return { problem: `no package "${name}" was found, neither beside the tree nor in the installation`, fix }
 }
 
 function packageName(specifier: string): string {

@@ -83,7 +83,7 @@ export function readKeys(row: MapValue, id: string, reading: RowReading): RowKey
   for (const [key, { spot }] of row.entries) {
     if ((ROW_KEYS as readonly string[]).includes(key)) continue
     const meant = nearest(key, ROW_KEYS)
-    const fix = meant ? `did you mean \`${meant}\`?` : `a row has the keys ${ROW_KEYS.join(', ')}`
+    const fix = meant ? `did you mean \`${meant}\`?` : `the keys of a row are ${ROW_KEYS.join(', ')}.`
     report(
       'TREE_KEY_UNKNOWN',
       `a row has no key \`${key}\``,

@@ -53,9 +53,9 @@ function pathText(path: readonly PropertyKey[]): string {
   return path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i ? '.' : ''}${String(key)}`)).join('')
 }
 
-/** Schemastery begins its message with the path, which stands before it already. */
+/** Schemastery begins its message with the path, which is said already. */
 function withoutPath(message: string, path: readonly PropertyKey[]): string {
-  const prefix = `${pathText(path)} `
+  const prefix = `$${typeof path[0] === 'string' ? '.' : ''}${pathText(path)} `
   const text = path.length && message.startsWith(prefix) ? message.slice(prefix.length) : message
   return text.replace('but got undefined', 'but it is missing')
 }

@@ -13,8 +13,6 @@ export interface ServiceUse {
   readonly provides: readonly string[]
 }
 
-export type ProviderState = 'failed' | 'waiting' | 'active'
-
 /**
  * One mistake per ring of rows that wait for each other, so that none of them could ever start. Only declared
  * providers count, and a service that a row outside the ring provides too closes no ring.
@@ -58,29 +56,42 @@ function cycle(ring: readonly { row: ServiceUse; needs: string }[]): HarnessErro
   })
 }
 
-/** `hooks waits for ctx.fs; no enabled row provides it`, for each service that is missed. */
+export interface Provider {
+  readonly id: string
+  readonly state: 'failed' | 'waiting' | 'active'
+}
+
+/** `pending: hooks waits for ctx.fs; no enabled row provides it`, for each service that is missed. */
 export function explainWaiting(
   row: { readonly id: string; readonly at: string },
   waits: readonly string[],
-  providers: (service: string) => readonly { id: string; at: string; state: ProviderState }[],
+  providersOf: (service: string) => readonly Provider[],
 ): HarnessError {
-  const reasons = waits.map(name => {
-    const found = providers(name)
-    if (!found.length) return `waits for ctx.${name}; no enabled row provides it`
-    const { id, state } = found[0]!
-    if (state === 'failed') return `waits for ctx.${name}; the row ${id} would provide it, but failed`
-    if (state === 'waiting') return `waits for ctx.${name}; the row ${id} would provide it, but waits itself`
-    return `waits for ctx.${name}; the row ${id} provides it out of its sight`
-  })
-  const missing = waits.filter(name => !providers(name).length)
-  const hidden = waits.some(name => providers(name)[0]?.state === 'active')
-  const fix = missing.length
-    ? `add or enable a row that provides ${missing.join(', ')}`
-    : hidden
-      ? 'an `isolate` stands between the two: put them into one group, or give both the same label'
-      : 'make the other row start first'
+  const reasons: string[] = []
+  const fixes: string[] = []
+  for (const name of waits) {
+    const [provider] = providersOf(name)
+    const { problem, fix } = provider ? hindrance(provider) : nobody(name)
+    reasons.push(`waits for ctx.${name}; ${problem}`)
+    fixes.push(fix)
+  }
   return new HarnessError('TREE_PENDING', `pending: ${row.id} ${reasons.join(', and ')}`, {
     where: `${row.at} (row ${row.id})`,
-    fix,
+    fix: [...new Set(fixes)].join('; '),
   })
+}
+
+function nobody(service: string) {
+  return { problem: 'no enabled row provides it', fix: `add or enable a row that provides ${service}` }
+}
+
+function hindrance({ id, state }: Provider) {
+  if (state === 'failed') return { problem: `the row ${id} would provide it, but failed`, fix: `make ${id} start` }
+  if (state === 'waiting') {
+    return { problem: `the row ${id} would provide it, but waits itself`, fix: `give ${id} what it waits for` }
+  }
+  return {
+    problem: `the row ${id} provides it where this one cannot see it`,
+    fix: 'an `isolate` stands between the two: put both into one group, or give both the same label',
+  }
 }

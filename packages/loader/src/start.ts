@@ -28,28 +28,30 @@ export async function startTrees(sources: readonly TreeSource[], options: StartO
     process.stderr.write(`cordis: ${text}\n`)
   }
   const trees: LoadedTree[] = []
-  const up: LoadedTree[] = []
   let stopping: Promise<void> | undefined
-  const stop = () => {
-    stopping ??= within(disposeAll(trees), options.shutdownMs ?? SHUTDOWN_MS, complain)
+  const stop = (reason: string) => {
+    stopping ??= within(disposeAll(trees, reason), options.shutdownMs ?? SHUTDOWN_MS, complain)
     return stopping
   }
   const ends = listenForEnd(stop, complain)
   try {
-    if (!(await load(sources, options, trees, complain))) return await failed(stop)
+    if (!(await load(sources, options, trees, complain))) {
+      await stop('failed')
+      return ends.code() ?? 1
+    }
     for (const tree of trees) {
       if (stopping) break
-      await tree.start()
+      await tree.mount()
       if (stopping) break
-      up.push(tree)
       say(`cordis: ${tree.source.label} is up${summary(tree)}`)
     }
+    for (const tree of trees) tree.begin()
     const codes = await Promise.race([Promise.all(trees.map(tree => tree.ended)), ends.forced])
     await stopping
     return typeof codes === 'number' ? codes : (ends.code() ?? Math.max(0, ...codes))
   } catch (error) {
     if (ends.code() === undefined) complain(error)
-    await stop()
+    await stop('failed')
     return ends.code() ?? 1
   } finally {
     ends.undo()
@@ -84,13 +86,8 @@ async function load(
   return sound
 }
 
-async function failed(stop: () => Promise<void>): Promise<number> {
-  await stop()
-  return 1
-}
-
-async function disposeAll(trees: readonly LoadedTree[]): Promise<void> {
-  for (const tree of [...trees].reverse()) await tree.dispose()
+async function disposeAll(trees: readonly LoadedTree[], reason: string): Promise<void> {
+  for (const tree of [...trees].reverse()) await tree.dispose(reason)
 }
 
 function summary({ tree }: LoadedTree): string {
@@ -106,7 +103,7 @@ function summary({ tree }: LoadedTree): string {
  * The first signal ends the trees in order, a second one the process at once. What a plugin leaves unhandled ends the
  * trees in order too, with code 1. While it listens, the process stays up without further work.
  */
-function listenForEnd(stop: () => Promise<void>, complain: (error: unknown) => void) {
+function listenForEnd(stop: (reason: string) => Promise<void>, complain: (error: unknown) => void) {
   const release = claim('signals', { tree: 'cordis start', name: 'the cordis command', at: undefined })
   const alive = setInterval(() => {}, 2 ** 30)
   let code: number | undefined
@@ -114,17 +111,17 @@ function listenForEnd(stop: () => Promise<void>, complain: (error: unknown) => v
   const forced = new Promise<number>(resolve => {
     force = resolve
   })
-  const begin = (wanted: number) => {
+  const begin = (wanted: number, reason: string) => {
     code = wanted
-    void stop().then(() => force(wanted))
+    void stop(reason).then(() => force(wanted))
   }
   const onSignal = (signal: keyof typeof SIGNALS) => {
     if (code !== undefined) process.exit(SIGNALS[signal])
-    begin(SIGNALS[signal])
+    begin(SIGNALS[signal], signal)
   }
   const onUnhandled = (error: unknown) => {
     complain(error)
-    if (code === undefined) begin(1)
+    if (code === undefined) begin(1, 'failed')
   }
   for (const signal of Object.keys(SIGNALS)) process.on(signal, onSignal)
   process.on('unhandledRejection', onUnhandled)

@@ -8,7 +8,16 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError } from '@cambium/core'
 import { TreeLoader } from './identity.ts'
 import { throwMistakes } from './mistakes.ts'
-import { createMount, type Mount, type MountState, moveMount, type Plan, stateOfMount, waitsOf } from './mount.ts'
+import {
+  createMount,
+  disposeMount,
+  type Mount,
+  type MountState,
+  moveMount,
+  type Plan,
+  stateOfMount,
+  waitsOf,
+} from './mount.ts'
 import { type PrepareOptions, prepareRows, usesOf } from './prepare.ts'
 import type { Row } from './row.ts'
 import { explainWaiting, findCycles } from './services.ts'
@@ -44,6 +53,7 @@ export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
 }
 
 const SETTLE_MS = 60_000
+const START_PATIENCE_MS = 5_000
 
 export class Tree {
   readonly ctx: Context
@@ -55,6 +65,8 @@ export class Tree {
   private mounts = new Map<string, Mount>()
   private queue: Promise<unknown> = Promise.resolve()
   private started = false
+  /** How long a row that is dropped may go on starting. */
+  private patienceMs = START_PATIENCE_MS
   private ended = false
 
   constructor(ctx: Context, options: TreeOptions) {
@@ -174,7 +186,10 @@ export class Tree {
       await this.settled()
       throwMistakes(this.refusals(added, dropped), this.label)
     } catch (error) {
+      // What did not start within the whole bound gets no more time.
+      if (isHarnessError(error) && error.code === 'TREE_SETTLE_TIMEOUT') this.patienceMs = 0
       for (const mount of added.reverse()) await this.drop(mount)
+      this.patienceMs = START_PATIENCE_MS
       before.forEach((mount, index) => {
         moveMount(mount, formerRows[index]!)
       })
@@ -217,7 +232,7 @@ export class Tree {
   private async drop(mount: Mount): Promise<void> {
     const { id } = mount.plan.row
     if (this.mounts.get(id) === mount) this.mounts.delete(id)
-    await mount.fiber?.dispose()
+    await disposeMount(mount, this.patienceMs)
   }
 
   /** Why the change cannot stand. What only concerns rows that may fail is logged. */
@@ -241,8 +256,7 @@ export class Tree {
         .filter(other => other !== mount && other.plan.loaded?.provide.includes(service))
         .map(other => {
           const state = stateOfMount(other)
-          const { id, at } = other.plan.row
-          return { id, at, state: state === 'failed' ? state : state === 'active' ? state : 'waiting' }
+          return { id: other.plan.row.id, state: state === 'failed' || state === 'active' ? state : 'waiting' }
         }),
     )
   }

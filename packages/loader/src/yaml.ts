@@ -24,9 +24,6 @@ const TAGS = new Map<string, '!env' | '!env:string' | '!js'>([
   ['tag:yaml.org,2002:js', '!js'],
 ])
 
-/** A syntax mistake makes the parser stumble on; the first few are worth reading. */
-const MAX_SYNTAX_MISTAKES = 3
-
 /** The value of `text`, or undefined for an empty text. Mistakes go to `mistakes`; the value then is what could be read. */
 export function parseYaml(text: string, source: Source, mistakes: HarnessError[]): Value | undefined {
   const body = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
@@ -35,11 +32,14 @@ export function parseYaml(text: string, source: Source, mistakes: HarnessError[]
     merge: true,
     prettyErrors: false,
     lineCounter: source.lines,
-    logLevel: 'silent',
+    // At 'silent' a second document is passed over without a word.
+    logLevel: 'error',
   })
   if (!source.lines.lineStarts.length) source.lines.addNewLine(0)
   if (doc.errors.length) {
-    mistakes.push(...doc.errors.slice(0, MAX_SYNTAX_MISTAKES).map(error => syntaxMistake(error, body, source)))
+    // A parser that has lost its way stumbles on: only the first word of it counts, unless the mistakes are separate.
+    const separate = doc.errors.filter((error, index) => index === 0 || error.code === 'DUPLICATE_KEY')
+    mistakes.push(...separate.map(error => syntaxMistake(error, body, source)))
     return undefined
   }
   return doc.contents ? new Reader(doc, source, mistakes).read(doc.contents) : undefined
@@ -60,11 +60,18 @@ function syntaxMistake(error: YAMLError, text: string, source: Source): HarnessE
       fix: 'keep one document per file: remove the `---`, and name the other file in an `include` row',
     })
   }
-  const tab = /\t/.test(text.slice(error.pos[0], error.pos[1] + 1))
+  const line = text
+    .slice(0, error.pos[1] + 1)
+    .split('\n')
+    .at(-1)!
+  if (/^ *\t/.test(line)) {
+    const fix = 'indent with spaces: YAML allows no tabs there'
+    return new HarnessError('TREE_SYNTAX', 'a tab indents this line', { where, fix })
+  }
   const [first = ''] = error.message.split('\n')
   return new HarnessError('TREE_SYNTAX', `not YAML: ${first.charAt(0).toLowerCase()}${first.slice(1)}`, {
     where,
-    fix: tab ? 'indent with spaces: YAML allows no tabs there' : 'correct the text at that place, or just before it',
+    fix: 'correct the text at that place, or just before it',
   })
 }
 
@@ -185,7 +192,7 @@ const scalarTags = new Schema({ schema: 'core' }).tags.flatMap(tag =>
 export function scalarOf(text: string): unknown {
   const trimmed = text.trim()
   const tag = scalarTags.find(({ test }) => test.test(trimmed))
-  return tag
-    ? (tag.resolve as (text: string, fail: () => void, options: object) => unknown)(trimmed, () => {}, {})
-    : text
+  if (!tag) return text
+  const value = (tag.resolve as (text: string, fail: () => void, options: object) => unknown)(trimmed, () => {}, {})
+  return isScalar(value) ? value.value : value
 }
