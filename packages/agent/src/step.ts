@@ -49,6 +49,8 @@ export class Cancelled extends Error {
 interface Attempt {
   readonly content: readonly AssistantBlock[]
   readonly interrupted: readonly AssistantBlock[]
+  /** The output limit came inside a call; the assembler has left that one out. */
+  readonly cutInCall: boolean
   readonly usage: TokenUsage | undefined
   readonly reason: Finish | 'error' | 'aborted'
   readonly failure: LlmFailure | undefined
@@ -142,7 +144,8 @@ export class StepRequest {
     const { reason, failure } = finish
     const failed = reason === 'error' || reason === 'aborted'
     const content = failed ? [] : assembler.blocks()
-    return { content, interrupted: failed ? assembler.interruptedBlocks() : [], usage, reason, failure }
+    const interrupted = failed ? assembler.interruptedBlocks() : []
+    return { content, interrupted, cutInCall: assembler.cutCalls().length > 0, usage, reason, failure }
   }
 
   private commit(agent: DrivenAgent, at: StepPosition, config: LlmCallConfig, attempt: Attempt): StepAnswer {
@@ -152,7 +155,7 @@ export class StepRequest {
     const cut = finish === 'max-tokens'
     const content = cut ? attempt.content.filter(block => block.type !== 'tool-call') : attempt.content
     this.append(agent, at, config, { content, finish, usage: attempt.usage })
-    return { finish, calls: cut ? [] : all, cutCalls: cut && all.length > 0 }
+    return { finish, calls: cut ? [] : all, cutCalls: cut && (all.length > 0 || attempt.cutInCall) }
   }
 
   /** After a cancel, what a person has already seen is what the model said. */
