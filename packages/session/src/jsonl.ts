@@ -2,7 +2,7 @@
 
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Context, Service } from '@cambium/core'
+import { type Context, errorMessage, Service } from '@cambium/core'
 import { diskError, homeFolder } from '@cambium/store'
 import Schema from 'schemastery'
 import type { SessionId } from './event.ts'
@@ -93,7 +93,7 @@ class JsonlStore extends Service implements SessionPersistence {
   constructor(ctx: Context, config: Config) {
     super(ctx, 'sessionPersistence')
     this.places = new Places(config.folder ?? join(homeFolder(), 'sessions'))
-    this.options = { ...config, report: error => ctx.logger.error(error) }
+    this.options = { ...config, report: error => ctx.logger.error(errorMessage(error)) }
   }
 
   list(options: { cwd?: string; limit?: number } = {}): Promise<SessionSummary[]> {
@@ -107,10 +107,10 @@ class JsonlStore extends Service implements SessionPersistence {
       .get(id)
       ?.flush()
       .catch(() => {})
-    const { header, events, notices, size, end } = await readLog(path, this.options.maxLineBytes)
+    const { header, events, notices, cut } = await readLog(path, this.options.maxLineBytes)
     // What follows the last whole line may be just on its way there.
-    const writing = size > end && liveHolder(lockOf(path), this.options)
-    return { header: { ...header, id }, events, notices: writing ? notices.slice(0, -1) : notices }
+    const lost = cut !== undefined && !liveHolder(lockOf(path), this.options)
+    return { header: { ...header, id }, events, notices: lost ? [...notices, cut] : notices }
   }
 
   async acquire(id: SessionId): Promise<StoredSession> {

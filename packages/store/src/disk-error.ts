@@ -7,6 +7,7 @@ const KNOWN: Record<string, readonly [code: string, cause: string, fix: string]>
     'free some space; what is pending is kept and written with the next attempt',
   ],
   EDQUOT: ['STORE_FULL', 'the disk quota is used up', 'free some space, or set CAMBIUM_HOME to another disk'],
+  EFBIG: ['STORE_FULL', 'the file may not grow any further', 'raise the limit of file sizes (ulimit -f)'],
   EROFS: ['STORE_READ_ONLY', 'the file system is read-only', 'set CAMBIUM_HOME to a folder that can be written'],
   EACCES: [
     'STORE_READ_ONLY',

@@ -10,11 +10,12 @@ export interface LogContent {
   readonly header: SessionHeader
   readonly events: SessionEvent[]
   readonly notices: string[]
+  /** Set when the log ends in half a line: what to say of it once it is sure that nobody is writing it. */
+  readonly cut: string | undefined
   /** Where the next event belongs: what follows is not a whole line and not an event. */
   readonly end: number
   /** False when the last event's line lacks its end. */
   readonly terminated: boolean
-  readonly size: number
 }
 
 interface Line {
@@ -45,14 +46,13 @@ async function collect(lines: AsyncIterable<Line>, path: string, maxLineBytes: n
   let header: SessionHeader | undefined
   let number = 0
   let end = 0
-  let size = 0
   let terminated = true
+  let cut: string | undefined
   const log = new Renumbering()
   const skipped: number[] = []
   const tooLong: number[] = []
   for await (const line of lines) {
     number++
-    size = line.end
     if (number === 1) {
       header = parseHeader(line.bytes?.toString('utf8').trim(), path)
       if (!line.terminated) throw damaged(path, 'its first line is cut off')
@@ -61,6 +61,7 @@ async function collect(lines: AsyncIterable<Line>, path: string, maxLineBytes: n
     }
     // Bytes become text only as whole lines, so that no character is ever cut in two.
     const text = line.bytes?.toString('utf8').trim()
+    // Blank lines at the end are cut off in silence: nothing is lost with them.
     if (text === '') continue
     const event = text === undefined ? undefined : parseEvent(text)
     if (event) {
@@ -71,16 +72,19 @@ async function collect(lines: AsyncIterable<Line>, path: string, maxLineBytes: n
       ;(line.bytes ? skipped : tooLong).push(number)
       end = line.end
       terminated = true
+    } else {
+      cut = `the last ${line.end - end} bytes of the log are not a whole event and were dropped`
     }
   }
   if (!header) throw damaged(path, 'it is empty')
   const notices = [
     ...(skipped.length ? [`${linesOf(skipped)} of the log could not be read and ${was(skipped)} left out`] : []),
-    ...(tooLong.length ? [`${linesOf(tooLong)} longer than ${maxLineBytes} bytes and ${was(tooLong)} left out`] : []),
+    ...(tooLong.length
+      ? [`${linesOf(tooLong)} of the log ${is(tooLong)} longer than ${maxLineBytes} bytes and ${was(tooLong)} left out`]
+      : []),
     ...(log.moved ? [`${log.moved} events had gapped or repeated numbers and were numbered anew`] : []),
-    ...(size > end ? [`the last ${size - end} bytes of the log are not a whole event and were dropped`] : []),
   ]
-  return { header, events: log.events, notices, end, terminated, size }
+  return { header, events: log.events, notices, cut, end, terminated }
 }
 
 /**
@@ -151,4 +155,5 @@ function linesOf(numbers: readonly number[]): string {
   return `line${numbers.length > 1 ? 's' : ''} ${shown}${numbers.length > 10 ? ` and ${numbers.length - 10} more` : ''}`
 }
 
+const is = (numbers: readonly number[]) => (numbers.length > 1 ? 'are' : 'is')
 const was = (numbers: readonly number[]) => (numbers.length > 1 ? 'were' : 'was')

@@ -60,7 +60,8 @@ export class SessionWriter {
       this.stored = content.events.length
       const partial = readPartial(partialOf(path))
       this.journalled = partial !== undefined
-      return { ...content, partial }
+      const { notices, cut } = content
+      return { ...content, notices: cut ? [...notices, cut] : notices, partial }
     } catch (error) {
       await this.release()
       throw error
