@@ -5,7 +5,7 @@ export { type BootedTree, type BootOptions, bootTree, type LoadedTree, loadTree 
 export { claim, type Owner } from './claim.ts'
 export type { Env } from './expression.ts'
 export { expandPattern, loadEnvFile } from './files.ts'
-export { type InstallationResolver, setInstallation } from './installation.ts'
+export { type Installation, setInstallation } from './installation.ts'
 export { mistakesOf } from './mistakes.ts'
 export { findPlugin, type ImportModule, type LoadedPlugin } from './module.ts'
 export type { MountState } from './mount.ts'

@@ -1,27 +1,35 @@
 /** Where bare specifiers are looked up when the tree's own folder does not have them. */
 
-/** Answers a bare specifier with a URL, or undefined when the installation does not have it. */
-export type InstallationResolver = (specifier: string) => string | undefined | Promise<string | undefined>
+export interface Installation {
+  /** Answers a bare specifier with a URL, or undefined when the installation does not have it. */
+  resolve(specifier: string): string | undefined | Promise<string | undefined>
+  /** True for a name that is the installation's even where the tree's folder has another: a process runs on one copy. */
+  owns?(specifier: string): boolean
+  /** Called before a row's module is imported; what it throws is that row's failure. */
+  prepare?(url: string): void | Promise<void>
+}
 
-let current: InstallationResolver = workspace
+/** Run from source, the installation is the workspace that this package lies in. */
+const workspace: Installation = {
+  async resolve(specifier) {
+    const { resolve } = await import('import-meta-resolve')
+    try {
+      return resolve(specifier, new URL('../../../package.json', import.meta.url).href)
+    } catch {
+      return undefined
+    }
+  },
+}
 
-/** Replaces the lookup, as a released bundle does; returns the undo. */
-export function setInstallation(resolve: InstallationResolver): () => void {
+let current = workspace
+
+/** Replaces the installation, as a released bundle does; returns the undo. */
+export function setInstallation(installation: Installation): () => void {
   const before = current
-  current = resolve
+  current = installation
   return () => {
     current = before
   }
 }
 
-export const resolveInstalled: InstallationResolver = specifier => current(specifier)
-
-/** Run from source, the installation is the workspace that this package lies in. */
-async function workspace(specifier: string): Promise<string | undefined> {
-  const { resolve } = await import('import-meta-resolve')
-  try {
-    return resolve(specifier, new URL('../../../package.json', import.meta.url).href)
-  } catch {
-    return undefined
-  }
-}
+export const installation = (): Installation => current

@@ -2,6 +2,7 @@
 
 import { errorMessage, HarnessError } from '@cambium/core'
 import { injectMap } from './guard.ts'
+import { installation } from './installation.ts'
 import { describeExports, findPlugin, type ImportModule, importModule, type LoadedPlugin } from './module.ts'
 import type { Plan } from './mount.ts'
 import { resolveModule } from './resolve.ts'
@@ -59,6 +60,7 @@ async function load(row: Row, options: PrepareOptions): Promise<Loaded> {
   const resolved = await resolveModule(row.name, row.from)
   if ('problem' in resolved) return { code: 'TREE_MODULE_NOT_FOUND', ...resolved }
   try {
+    await installation().prepare?.(resolved.url)
     const run = options.import ?? (url => importModule(url, row.from))
     return found(resolved.url, await run(resolved.url), row)
   } catch (error) {

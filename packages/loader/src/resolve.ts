@@ -3,9 +3,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, extname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { errorMessage } from '@cambium/core'
-import { resolveInstalled } from './installation.ts'
-import { nearest } from './nearest.ts'
+import { errorMessage, nearest } from '@cambium/core'
+import { installation } from './installation.ts'
 import { labelOf } from './source.ts'
 
 export type Resolution = { readonly url: string } | { readonly problem: string; readonly fix: string }
@@ -38,7 +37,8 @@ function resolveFile(path: string): Resolution {
 async function resolveBare(specifier: string, from: string): Promise<Resolution> {
   const name = packageName(specifier)
   let problem: string | undefined
-  if (reaches(name, from)) {
+  const ours = installation()
+  if (!ours.owns?.(specifier) && reaches(name, from)) {
     // Loaded only when the package is near: the library costs more start-up than all of our own resolving.
     const { resolve } = await import('import-meta-resolve')
     try {
@@ -52,7 +52,7 @@ async function resolveBare(specifier: string, from: string): Promise<Resolution>
         .replace(/ (in|imported from) \/.*$/, '')
     }
   }
-  const installed = await resolveInstalled(specifier)
+  const installed = await ours.resolve(specifier)
   if (installed && (!installed.startsWith('file:') || existsSync(fileURLToPath(installed)))) return { url: installed }
   if (problem)
     return { problem: `"${specifier}" cannot be resolved: ${problem}`, fix: 'correct the name or the package' }
