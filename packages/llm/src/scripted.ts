@@ -41,7 +41,7 @@ export async function apply(ctx: Context, config: Config) {
   const { provider, scenario, turns } = config
   const source = scenario ?? 'the scenario'
   let script: ScenarioTurn[] = [DEMO]
-  if (turns) script = readTurns(turns, index => `turn ${index + 1}`)
+  if (turns?.length) script = readTurns(turns, index => `turn ${index + 1}`)
   else if (scenario) script = await readScenario(locate(ctx, scenario))
   const adapter = new ScriptedAdapter(script, provider)
   ctx.llm.registerAdapter(provider, adapter)
