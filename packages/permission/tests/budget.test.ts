@@ -1,0 +1,90 @@
+import { createUserMessage } from '@cambium/llm'
+import { type BootedTree, bootTree, call, type FakeModel, type FakeReply, fakeModel, say } from '@cambium/testkit'
+import type { Agent } from '@cambium/tools'
+import { defineTool } from '@cambium/tools'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+
+let tree: BootedTree
+let model: FakeModel
+let agent: Agent
+
+async function boot(budget: string, replies: readonly FakeReply[]) {
+  tree = await bootTree(`
+- name: '@cambium/llm'
+- name: '@cambium/session'
+- name: '@cambium/tools'
+- name: '@cambium/agent'
+- { name: '@cambium/agent/loop', config: { model: fake/model } }
+- { name: '@cambium/permission/budget', config: ${budget} }
+`)
+  model = fakeModel(tree.ctx, replies)
+  tree.ctx.tools.register(defineTool({ name: 'work', description: 'Works', parameters: {}, execute: () => 'worked' }))
+  agent = (await tree.ctx.agents.create()).agent
+}
+
+async function ask(text = 'go') {
+  agent.followup(createUserMessage({ content: text, source: { kind: 'user' } }))
+  await agent.whenIdle()
+  return agent.session.last('turn/end')?.data.reason
+}
+
+afterEach(() => tree?.dispose())
+
+describe('a budget', () => {
+  it('of steps lets the model sum up without tools, and the turn ends by the limit', async () => {
+    await boot('{ turn: { maxSteps: 2 } }', [call('work'), call('work'), say('two things are done')])
+    expect(await ask()).toEqual({ kind: 'limit', reason: '2 steps of this turn are used up' })
+    expect(model.requests).toHaveLength(3)
+    expect(model.requests[2]!.tools).toBeUndefined()
+    const last = model.requests[2]!.messages.at(-1)!
+    expect(JSON.stringify(last.content)).toMatch(/2 steps of this turn are used up.*Sum up/)
+  })
+
+  it('never runs a tool that the last answer asks for all the same', async () => {
+    await boot('{ turn: { maxSteps: 1 } }', [call('work'), call('work')])
+    expect(await ask()).toMatchObject({ kind: 'limit' })
+    expect(agent.session.events().filter(event => event.type === 'tool/call')).toHaveLength(1)
+  })
+
+  it('of a turn starts anew with the next one, of a session does not', async () => {
+    await boot('{ turn: { maxSteps: 5 }, session: { maxSteps: 2 } }', [say('a'), say('b'), say('over')])
+    expect(await ask()).toEqual({ kind: 'completed' })
+    expect(await ask()).toEqual({ kind: 'completed' })
+    expect(await ask()).toEqual({ kind: 'limit', reason: '2 steps of this session are used up' })
+  })
+
+  it('of tokens counts cached ones and failed attempts', async () => {
+    const usage = { inputTokens: 40, cacheReadTokens: 40, outputTokens: 30 }
+    await boot('{ turn: { maxTokens: 100 } }', [{ ...call('work'), usage }, say('over')])
+    expect(await ask()).toEqual({ kind: 'limit', reason: '100 tokens of this turn are used up' })
+  })
+
+  it('of money uses the prices of the model', async () => {
+    const usage = { inputTokens: 1_000_000, outputTokens: 1_000_000 }
+    await boot('{ turn: { maxCost: 3 } }', [{ ...call('work'), usage }, say('over')])
+    expect(await ask()).toEqual({ kind: 'limit', reason: '$3 of this turn are used up' })
+  })
+})
+
+describe('a budget of time', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  it('cuts a request that takes too long', async () => {
+    await boot('{ turn: { maxWallMs: 10000 } }', [{ hang: true }])
+    const ended = ask()
+    await vi.advanceTimersByTimeAsync(10_000)
+    expect(await ended).toEqual({ kind: 'limit', reason: 'the time limit was reached' })
+  })
+
+  it('is kept in part for summing up', async () => {
+    await boot('{ turn: { maxWallMs: 10000 } }', [
+      () => {
+        vi.setSystemTime(Date.now() + 9_500)
+        return call('work')
+      },
+      say('in short'),
+    ])
+    expect(await ask()).toEqual({ kind: 'limit', reason: 'the 10 s of this turn are over' })
+  })
+})
