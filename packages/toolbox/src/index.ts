@@ -1,1 +1,4 @@
-export {}
+/** Bundled tools. Each plugin is a path of its own: `@cambium/toolbox/fs`, `/search`, `/bash`. */
+
+export type { Hunk, LineDiff } from './line-diff.ts'
+export type { FeedState } from './output-feed.ts'

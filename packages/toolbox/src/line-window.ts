@@ -1,0 +1,107 @@
+/** Picks a window of lines out of a file's bytes as they pass, within bounds, and counts the rest. */
+
+import { StringDecoder } from 'node:string_decoder'
+
+export interface WindowLimits {
+  /** First line, from 1. */
+  readonly offset: number
+  readonly maxLines: number
+  /** Longer lines are cut. In UTF-16 units, as everything about text here. */
+  readonly maxLineChars: number
+  /** Of the whole window, in bytes of the file. */
+  readonly maxBytes: number
+}
+
+export interface WindowLine {
+  readonly text: string
+  /** The whole line's length in bytes, when it was cut. */
+  readonly cutFromBytes?: number
+}
+
+const NEWLINE = 0x0a
+
+export class LineWindow {
+  readonly lines: WindowLine[] = []
+  /** Lines begun so far: the file's number of lines once {@link end} was called. */
+  total = 0
+  /** The window ended before its `maxLines` because of `maxBytes`. */
+  byteLimited = false
+  private readonly limits: WindowLimits
+  private bytes = 0
+  private open = false
+  private part: Buffer[] = []
+  private partBytes = 0
+  private lineBytes = 0
+
+  constructor(limits: WindowLimits) {
+    this.limits = limits
+  }
+
+  /** True once nothing more can enter the window. */
+  get full(): boolean {
+    return this.byteLimited || this.lines.length >= this.limits.maxLines
+  }
+
+  push(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) {
+      if (!this.open) {
+        this.open = true
+        this.total++
+      }
+      const newline = chunk.indexOf(NEWLINE, at)
+      const end = newline < 0 ? chunk.length : newline
+      if (this.collecting) this.collect(chunk.subarray(at, end))
+      if (newline < 0) return
+      this.close()
+      at = newline + 1
+    }
+  }
+
+  end(): void {
+    if (this.open) this.close()
+  }
+
+  private get collecting(): boolean {
+    return this.total >= this.limits.offset && !this.full
+  }
+
+  private collect(bytes: Buffer): void {
+    this.lineBytes += bytes.length
+    // A character has at most 3 bytes for each UTF-16 unit.
+    const room = this.limits.maxLineChars * 3 + 4 - this.partBytes
+    if (room <= 0 || !bytes.length) return
+    const kept = bytes.subarray(0, room)
+    this.part.push(Buffer.from(kept))
+    this.partBytes += kept.length
+  }
+
+  private close(): void {
+    this.open = false
+    if (!this.collecting) return
+    const line = this.decode()
+    const size = Math.min(this.lineBytes, Buffer.byteLength(line.text)) + 1
+    if (this.lines.length && this.bytes + size > this.limits.maxBytes) this.byteLimited = true
+    else {
+      this.bytes += size
+      this.lines.push(line)
+    }
+    this.part = []
+    this.partBytes = 0
+    this.lineBytes = 0
+  }
+
+  private decode(): WindowLine {
+    const { maxLineChars } = this.limits
+    const bytes = this.part.length === 1 ? this.part[0]! : Buffer.concat(this.part)
+    const complete = this.partBytes === this.lineBytes
+    const decoder = new StringDecoder('utf8')
+    let text = decoder.write(bytes)
+    // The rest of a character that was cut off with the line is not shown as damage.
+    if (complete) text += decoder.end()
+    if (this.total === 1 && text.startsWith('\ufeff')) text = text.slice(1)
+    if (complete && text.endsWith('\r')) text = text.slice(0, -1)
+    if (complete && text.length <= maxLineChars) return { text }
+    const cut = /[\ud800-\udbff]/.test(text[maxLineChars - 1] ?? '') ? maxLineChars - 1 : maxLineChars
+    return { text: text.slice(0, cut), cutFromBytes: this.lineBytes }
+  }
+}
