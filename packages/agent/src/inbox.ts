@@ -1,7 +1,7 @@
 /** Messages an agent has received and not yet admitted. The log is the truth; this is its fold, kept up to date. */
 
 import type { MessageId, UserMessage } from '@cambium/llm'
-import type { InboxTarget, Session, SessionEvent } from '@cambium/session'
+import { type InboxTarget, pendingInbox, type Session } from '@cambium/session'
 
 interface Item {
   readonly target: InboxTarget
@@ -27,14 +27,7 @@ export class Inbox {
   /** Picks up what the log says is pending. A fork starts empty: what its parent had received stays the parent's. */
   constructor(session: Session) {
     this.session = session
-    for (const event of session.events(session.header.parent?.events ?? 0)) this.replay(event)
-  }
-
-  private replay(event: SessionEvent) {
-    if (event.type === 'user/message') this.items.delete(event.data.message.id)
-    if (event.type !== 'inbox/changed') return
-    for (const id of event.data.withdrawn ?? []) this.items.delete(id)
-    for (const { target, message } of event.data.inserted ?? []) {
+    for (const { target, message } of pendingInbox(session.events(session.header.parent?.events ?? 0))) {
       this.items.set(message.id, { target, message, wakes: false, held: undefined })
     }
   }
