@@ -6,12 +6,13 @@ import { type ReadOptions, readTree, type TreeFile, type TreeSource } from './re
 import { createTree, type Tree, type TreeOptions } from './tree.ts'
 import { FiniteWork } from './work.ts'
 
-/** How long work that is told to end may take before its plugins are disposed under it. */
 const WORK_REST_MS = 5_000
 
 export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label'> {
   /** `ctx.app.args`. */
   args?: readonly string[]
+  /** How long finite work that is told to end may take before its plugins are disposed under it, in milliseconds. */
+  restMs?: number
 }
 
 export interface BootedTree {
@@ -55,7 +56,7 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
     if (begun) setImmediate(() => void dispose())
   }
   const work = new FiniteWork({
-    restMs: WORK_REST_MS,
+    restMs: options.restMs ?? WORK_REST_MS,
     failed: error => ctx.logger('app').error(renderLog(error, true)),
     done: exit,
   })

@@ -1,7 +1,6 @@
 /** Layers over a tree: patch files, then `--set id.path=value`. A later layer sees what the earlier ones made. */
 
-import { HarnessError } from '@cambium/core'
-import { nearest } from './nearest.ts'
+import { HarnessError, nearest } from '@cambium/core'
 import { optionSource, placeOf, type Spot } from './source.ts'
 import { describe, type Entry, type ListValue, type MapValue, mapOf, type Value } from './value.ts'
 import { scalarOf } from './yaml.ts'

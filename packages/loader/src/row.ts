@@ -1,8 +1,7 @@
 /** One row of a tree: its keys, their shapes, and what is said when they are wrong. */
 
-import { HarnessError } from '@cambium/core'
+import { HarnessError, nearest } from '@cambium/core'
 import type { Env } from './expression.ts'
-import { nearest } from './nearest.ts'
 import { placeOf, type Spot } from './source.ts'
 import { describe, type Entry, type Expression, type Located, type MapValue, toData, type Value } from './value.ts'
 

@@ -1,9 +1,8 @@
 /** Checks a row's config against its plugin's schema, and finds the keys that the schema would silently keep. */
 
-import { HarnessError } from '@cambium/core'
+import { HarnessError, nearest } from '@cambium/core'
 import type Schema from 'schemastery'
 import type { LoadedPlugin } from './module.ts'
-import { nearest } from './nearest.ts'
 import type { Row } from './row.ts'
 
 export type CheckedConfig = { readonly config: unknown } | { readonly mistakes: readonly HarnessError[] }

@@ -59,6 +59,8 @@ export class FiniteWork {
     })
     await Promise.race([Promise.all(running), late])
     clearTimeout(timer)
+    // What did not come to rest has had its time: its plugin is not kept waiting again.
+    for (const task of this.tasks) task.running = undefined
   }
 
   private start(task: Task): void {

@@ -1,0 +1,87 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { bootTree, setInstallation } from '@cambium/loader'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+let folder = ''
+const write = (path: string, text: string) => {
+  mkdirSync(dirname(join(folder, path)), { recursive: true })
+  writeFileSync(join(folder, path), text)
+}
+const pack = (path: string, name: string, exports: unknown) =>
+  write(`${path}/package.json`, JSON.stringify({ name, version: '1.0.0', type: 'module', exports }))
+const plugin = (tag: string) => `export const apply = ctx => { ctx.provide('which', '${tag}') }\n`
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'loader-resolve-'))
+  pack('node_modules/near', 'near', { '.': { import: './index.js' }, './sub': './sub.js', './lost': './lost.js' })
+  write('node_modules/near/index.js', plugin('near'))
+  write('node_modules/near/sub.js', plugin('near/sub'))
+  pack('installed/far', 'far', { '.': './index.js' })
+  write('installed/far/index.js', plugin('far'))
+  write('installed/near.js', plugin('near of the installation'))
+  pack('own', '@me/own', { './tool': './tool.js' })
+  write('own/tool.js', plugin('own'))
+  write('own/trees/deep.yml', "- { id: it, name: '@me/own/tool' }\n")
+  write('local.js', plugin('local'))
+})
+afterAll(() => rmSync(folder, { recursive: true }))
+
+async function which(name: string, file = 'cordis.yml') {
+  const text = `- { id: it, name: ${JSON.stringify(name)} }`
+  const tree = await bootTree({ text, file: join(folder, file) }, { write: () => {} })
+  const found: unknown = tree.ctx.get('which')
+  await tree.dispose()
+  return found
+}
+
+describe('a specifier', () => {
+  test('may be relative, absolute or a URL', async () => {
+    expect(await which('./local.js')).toBe('local')
+    expect(await which('../local.js', 'deeper/cordis.yml')).toBe('local')
+    expect(await which(join(folder, 'local.js'))).toBe('local')
+    expect(await which(pathToFileURL(join(folder, 'local.js')).href)).toBe('local')
+  })
+
+  test('of a package is looked up from the file that names it, also one that only offers `import`', async () => {
+    expect(await which('near')).toBe('near')
+    expect(await which('near/sub', 'deeper/still/cordis.yml')).toBe('near/sub')
+  })
+
+  test('may be of the package that the tree belongs to', async () => {
+    const tree = await bootTree({ file: join(folder, 'own/trees/deep.yml') })
+    expect(tree.ctx.get('which')).toBe('own')
+    await tree.dispose()
+  })
+
+  test('is looked up in the installation last', async () => {
+    const resolve = (specifier: string) => {
+      const file = new Map([
+        ['far', 'installed/far/index.js'],
+        ['near', 'installed/near.js'],
+      ]).get(specifier)
+      return file && pathToFileURL(join(folder, file)).href
+    }
+    const undo = setInstallation({ resolve })
+    expect(await which('far')).toBe('far')
+    expect(await which('near')).toBe('near')
+    undo()
+    const undoOwning = setInstallation({ resolve, owns: specifier => specifier === 'near' })
+    expect(await which('near'), 'unless the installation owns the name').toBe('near of the installation')
+    undoOwning()
+    await expect(which('far')).rejects.toThrow('no package "far" was found')
+  })
+
+  test('finds our own packages from any folder when run from the workspace', async () => {
+    await expect(which('@cambium/core')).rejects.toThrow('@cambium/core has no `apply`')
+  })
+
+  test('whose package does not offer that path, or has lost the file, says so', async () => {
+    await expect(which('near/other')).rejects.toThrow(
+      /"near\/other" cannot be resolved: Package subpath '.\/other' is not/,
+    )
+    await expect(which('near/lost')).rejects.toThrow(/"near\/lost" cannot be resolved: its file .*lost.js is missing/)
+  })
+})
