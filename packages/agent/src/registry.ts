@@ -106,7 +106,9 @@ class AgentCore {
   }
 
   private async route(selection: string): Promise<LlmCallConfig> {
-    const { route } = await this.llm.resolve(selection)
+    const { route, notice } = await this.llm.resolve(selection)
+    // A choice that nobody made by name is never silent.
+    if (notice) this.ctx.logger.warn(notice)
     return { provider: route.provider, model: route.model }
   }
 
