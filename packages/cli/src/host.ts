@@ -1,5 +1,6 @@
 /** The process around a command: its streams, its folder, its signals. Tests bring their own. */
 
+import { claim } from '@cambium/loader'
 import type { Output } from './status-line.ts'
 import type { Input } from './task.ts'
 
@@ -32,9 +33,11 @@ export const processHost: Host = {
   env: process.env,
   cwd: process.cwd(),
   onSignal(listener) {
+    const release = claim('signals', { tree: 'the command line', name: 'cambium', at: undefined })
     for (const signal of SIGNALS) process.on(signal, listener)
     return () => {
       for (const signal of SIGNALS) process.off(signal, listener)
+      release()
     }
   },
   onCrash(listener) {

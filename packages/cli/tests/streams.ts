@@ -8,12 +8,17 @@ export class Sink extends Writable {
   text = ''
   private readonly watchers = new Set<() => void>()
 
-  constructor(isTTY = false) {
+  private readonly failure: Error | undefined
+
+  /** With `failure`, nothing can be written: every attempt fails so. */
+  constructor(isTTY = false, failure?: Error) {
     super({ decodeStrings: false })
     this.isTTY = isTTY
+    this.failure = failure
   }
 
-  override _write(chunk: string | Buffer, _encoding: string, done: () => void) {
+  override _write(chunk: string | Buffer, _encoding: string, done: (error?: Error) => void) {
+    if (this.failure) return done(this.failure)
     this.text += chunk.toString()
     for (const watch of this.watchers) watch()
     done()
@@ -41,6 +46,8 @@ export interface TestHost extends Host {
   readonly stdout: Sink
   readonly stderr: Sink
   signal(name: NodeJS.Signals): void
+  /** Resolves when somebody listens for signals. */
+  readonly listening: Promise<void>
   /** Exit codes of hard ends. */
   readonly aborts: number[]
 }
@@ -58,6 +65,10 @@ export function testHost(options: TestHostOptions = {}): TestHost {
   const listeners = new Set<(signal: NodeJS.Signals) => void>()
   const { stdin = '' } = options
   const aborts: number[] = []
+  let listens: () => void
+  const listening = new Promise<void>(resolve => {
+    listens = resolve
+  })
   return {
     stdin:
       stdin === 'terminal'
@@ -70,11 +81,13 @@ export function testHost(options: TestHostOptions = {}): TestHost {
     env: options.env ?? {},
     cwd: options.cwd ?? process.cwd(),
     aborts,
+    listening,
     signal(name) {
       for (const listener of listeners) listener(name)
     },
     onSignal(listener) {
       listeners.add(listener)
+      listens()
       return () => listeners.delete(listener)
     },
     onCrash: () => () => {},

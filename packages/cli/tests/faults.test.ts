@@ -1,0 +1,151 @@
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import type { ReplyScript } from '@cambium/testkit'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { type Bench, openBench } from './run-command.ts'
+
+let bench: Bench
+afterEach(() => bench?.close())
+
+/** Retries follow at once; how long they wait is the retry plugin's own affair. */
+const FAST = ['--set', 'retry.initialMs=1', '--set', 'retry.maxDelayMs=1']
+
+describe('a fault of the model server has a documented outcome', () => {
+  test.each<[string, ReplyScript[], { stdout: string; stderr: RegExp; requests: number }]>([
+    [
+      'a rate limit is waited out',
+      [{ fault: '429', retryAfter: 0.01 }, 'ok'],
+      { stdout: 'ok\n', stderr: /limits the rate.*, trying again \(2\/\d\)\n$/, requests: 2 },
+    ],
+    [
+      'an error of the server is tried again',
+      [{ fault: '500' }, 'ok'],
+      { stdout: 'ok\n', stderr: /is in trouble \(500\).*, trying again \(2\/\d\)\n$/, requests: 2 },
+    ],
+    [
+      'a connection that is reset is tried again',
+      [{ text: 'some words of an answer', fault: 'reset' }, 'ok'],
+      { stdout: 'ok\n', stderr: /reset.*, trying again \(2\/\d\)\n$/, requests: 2 },
+    ],
+    [
+      'an answer that breaks off is tried again',
+      [{ text: 'some words of an answer', fault: 'truncate' }, 'ok'],
+      { stdout: 'ok\n', stderr: /, trying again \(2\/\d\)\n$/, requests: 2 },
+    ],
+    [
+      'a chunk that is no JSON is tried again',
+      [{ text: 'some words of an answer', fault: 'malformed' }, 'ok'],
+      { stdout: 'ok\n', stderr: /, trying again \(2\/\d\)\n$/, requests: 2 },
+    ],
+    [
+      'an empty completion is tried again',
+      [{ fault: 'empty' }, 'ok'],
+      { stdout: 'ok\n', stderr: /, trying again \(2\/\d\)\n$/, requests: 2 },
+    ],
+    [
+      'slow chunks are waited for',
+      [{ text: 'slow but sure', delayMs: 20, pieceChars: 4 }],
+      { stdout: 'slow but sure\n', stderr: /^$/, requests: 1 },
+    ],
+    [
+      'arguments that are no JSON are told to the model',
+      [{ toolCalls: [{ name: 'bash', arguments: { command: 'true' } }], fault: 'invalid-arguments' }, 'ok'],
+      { stdout: 'ok\n', stderr: /^$/, requests: 2 },
+    ],
+    [
+      'calls with the same id all run',
+      [
+        {
+          fault: 'duplicate-ids',
+          toolCalls: [
+            { name: 'bash', arguments: { command: 'echo one' } },
+            { name: 'bash', arguments: { command: 'echo two' } },
+          ],
+        },
+        'ok',
+      ],
+      { stdout: 'ok\n', stderr: /^$/, requests: 2 },
+    ],
+  ])('%s', async (_, replies, expected) => {
+    bench = await openBench({ replies })
+    const { code, stdout, stderr } = await bench.run([...FAST, 'go'])
+    expect(stderr).toMatch(expected.stderr)
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expected.stdout })
+    expect(bench.server.requests).toHaveLength(expected.requests)
+    bench.server.expectDone()
+  })
+
+  test.each<[string, ReplyScript, RegExp, number | undefined]>([
+    ['a wrong key is not tried again', { fault: '401' }, /refused the key/, 1],
+    ['an unknown model is not tried again', { fault: 'unknown-model' }, /has no model "test-model"/, 1],
+    ['a conversation that is too long', { fault: 'overflow' }, /too long/, undefined],
+    ['answers that stay empty', { fault: 'empty' }, /./, undefined],
+    ['answers that break off again and again', { text: 'some words', fault: 'truncate' }, /./, undefined],
+    ['a server that stays in trouble', { fault: '503' }, /in trouble/, undefined],
+  ])('%s: a message with exit code 1, and nothing on standard output', async (_, reply, message, requests) => {
+    bench = await openBench({ otherwise: reply })
+    const { code, stdout, stderr } = await bench.run([...FAST, 'go'])
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    const line = stderr.split('\n').find(text => text.startsWith('cambium: '))
+    expect(line).toMatch(message)
+    expect(stderr).not.toMatch(/\n\s+at /)
+    if (requests) expect(bench.server.requests).toHaveLength(requests)
+    else expect(bench.server.requests.length).toBeLessThanOrEqual(10)
+  })
+
+  test('a stalled answer is given up and tried again', async () => {
+    bench = await openBench({ replies: [{ text: 'some words', fault: 'stall' }, 'ok'] })
+    const { code, stdout, stderr } = await bench.run([...FAST, '--set', 'openai.idleMs=100', 'go'])
+    expect({ code, stdout }).toEqual({ code: 0, stdout: 'ok\n' })
+    expect(stderr).toMatch(/, trying again \(2\/\d\)\n$/)
+  })
+})
+
+test('a refused connection is said within a second, with the address and the count', async () => {
+  bench = await openBench()
+  const port = await freePort()
+  vi.stubEnv('OPENAI_BASE_URL', `http://127.0.0.1:${port}/v1`)
+  const startedAt = Date.now()
+  const { host, finished } = bench.start(['go'])
+  await host.stderr.contains(/trying again/)
+  expect(Date.now() - startedAt).toBeLessThan(2_000)
+  expect(host.stderr.text).toMatch(
+    new RegExp(`^connection refused at 127\\.0\\.0\\.1:${port}, trying again \\(2/\\d\\)\\n`),
+  )
+  host.signal('SIGINT')
+  expect((await finished).code).toBe(130)
+})
+
+test('with json, a failure is in the object and on standard error', async () => {
+  bench = await openBench({ otherwise: { fault: '401' } })
+  const { code, report, stderr } = await bench.run(['-o', 'json', 'go'])
+  expect(code).toBe(1)
+  expect(report).toMatchObject({ answer: '', stopReason: 'failed', exitCode: 1, error: { code: 'AUTH' } })
+  expect(report.session).toBeTruthy()
+  expect(stderr).toMatch(/^cambium: openai refused the key .*\n {2}put a valid key into OPENAI_API_KEY\n/)
+})
+
+test('a missing key names the variable, without a request', async () => {
+  bench = await openBench()
+  vi.stubEnv('OPENAI_API_KEY', undefined)
+  vi.stubEnv('OPENAI_BASE_URL', undefined)
+  const { code, stderr } = await bench.run(['--model', 'openai/gpt-5', 'go'])
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/OPENAI_API_KEY/)
+  expect(bench.server.requests).toHaveLength(0)
+})
+
+test('an unknown provider is a usage error that names the nearest', async () => {
+  bench = await openBench()
+  const { code, stderr } = await bench.run(['--model', 'opnai/gpt-5', 'go'])
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/no provider is called "opnai"\n {2}did you mean openai\/gpt-5\?/)
+})
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}

@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from 'vitest'
+import { type Bench, openBench } from './run-command.ts'
+
+const BIN = fileURLToPath(new URL('../bin/cambium.js', import.meta.url))
+
+let bench: Bench
+const children: ChildProcess[] = []
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL')
+  await bench.close()
+})
+
+/** The real command in a process of its own, from source. */
+function cambium(argv: readonly string[], input?: string) {
+  const child = spawn(process.execPath, [BIN, 'run', '--model', 'openai/test-model', ...argv], {
+    cwd: bench.folder.path,
+    env: { PATH: process.env.PATH, HOME: bench.home.path, ...bench.env },
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+  })
+  children.push(child)
+  let stdout = ''
+  let stderr = ''
+  child.stdout?.on('data', data => {
+    stdout += data
+  })
+  child.stderr?.on('data', data => {
+    stderr += data
+  })
+  child.stdin?.end(input)
+  const finished = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }))
+  return { child, finished }
+}
+
+describe('the command as a process', () => {
+  test('one task, from a pipe, with nothing on standard error', async () => {
+    bench = await openBench({ replies: ['fine'] })
+    const { finished } = cambium(['review', 'this'], 'a diff')
+    expect(await finished).toEqual({ code: 0, signal: null, stdout: 'fine\n', stderr: '' })
+    expect(bench.server.requests[0]?.text).toContain('a diff')
+  })
+
+  test('kill -9 in mid-turn loses nothing that was said: --resume goes on', async () => {
+    bench = await openBench({
+      replies: [
+        { toolCalls: [{ name: 'bash', arguments: { command: 'echo first > log.txt' } }] },
+        { toolCalls: [{ name: 'bash', arguments: { command: 'echo $$ > pid; sleep 60' } }] },
+        'All done.',
+      ],
+    })
+    const { child, finished } = cambium(['-o', 'jsonl', 'write the log'])
+    await seen(child, /"tool\/call"[^\n]*sleep 60/)
+    child.kill('SIGKILL')
+    expect((await finished).signal).toBe('SIGKILL')
+
+    const resumed = await cambium(['-o', 'json', '--resume']).finished
+    expect(resumed.code).toBe(0)
+    expect(JSON.parse(resumed.stdout)).toMatchObject({ answer: 'All done.', stopReason: 'completed' })
+    const asked = bench.server.requests[2]?.text ?? ''
+    expect(asked).toContain('write the log')
+    expect(asked).toMatch(/its outcome is unknown/)
+    bench.server.expectDone()
+    // One log, whole, every line of it JSON.
+    const [folder = ''] = readdirSync(join(bench.home.path, 'sessions'))
+    const logs = readdirSync(join(bench.home.path, 'sessions', folder)).filter(name => name.endsWith('.jsonl'))
+    expect(logs).toHaveLength(1)
+    const lines = readFileSync(join(bench.home.path, 'sessions', folder, logs[0] ?? ''), 'utf8')
+      .trimEnd()
+      .split('\n')
+    expect(() => lines.map(line => JSON.parse(line))).not.toThrow()
+  })
+
+  test('SIGINT ends the turn cleanly with exit code 130', async () => {
+    bench = await openBench({ replies: [{ text: 'hm', fault: 'stall' }] })
+    const { child, finished } = cambium(['go'])
+    await bench.server.request(0)
+    child.kill('SIGINT')
+    const { code, stdout, stderr } = await finished
+    expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
+    expect(stderr).toMatch(/go on with: cambium run --resume \S+\n$/)
+  })
+
+  test('a reader that closes the pipe does not make it crash', async () => {
+    bench = await openBench({ replies: [{ text: 'word ', repeat: 2_000 }] })
+    const { child, finished } = cambium(['-o', 'jsonl', 'go'])
+    await seen(child, /\n/)
+    child.stdout?.destroy()
+    const { code, stderr } = await finished
+    expect([0, 130]).toContain(code)
+    expect(stderr).not.toMatch(/EPIPE|\n\s+at /)
+  })
+})
+
+async function seen(child: ChildProcess, pattern: RegExp): Promise<void> {
+  let text = ''
+  await new Promise<void>(resolve => {
+    child.stdout?.on('data', data => {
+      text += data
+      if (pattern.test(text)) resolve()
+    })
+  })
+}
