@@ -35,30 +35,38 @@ export interface EnvironmentPolicy {
   readonly set: Readonly<Record<string, string>>
 }
 
-/** `own` is the harness's environment, `extra` the caller's, which wins and is not filtered. */
-export function childEnvironment(
-  own: NodeJS.ProcessEnv,
+/** Gives each child its environment; `extra` is the caller's, wins, and is not filtered. */
+export function createEnvironment(
   policy: EnvironmentPolicy,
-  cwd: string,
-  extra: Readonly<Record<string, string | undefined>> = {},
-): Record<string, string> {
-  const env: Record<string, string> = {}
-  for (const [name, value] of Object.entries(own)) {
-    if (value !== undefined && !TAKEN.has(name) && (!isPrivate(name) || isPassed(name, policy.pass))) env[name] = value
+): (cwd: string, extra?: Readonly<Record<string, string | undefined>>) => Record<string, string> {
+  // Values change, names hardly do: each is judged once.
+  const judged = new Map<string, boolean>()
+  const isPassed = (name: string) => {
+    const known = judged.get(name)
+    if (known !== undefined) return known
+    const passed = !TAKEN.has(name) && (!isPrivate(name) || isListed(name, policy.pass))
+    judged.set(name, passed)
+    return passed
   }
-  Object.assign(env, UNATTENDED, policy.set)
-  env['PWD'] = cwd
-  for (const [name, value] of Object.entries(extra)) {
-    if (value === undefined) delete env[name]
-    else env[name] = value
+  return (cwd, extra = {}) => {
+    const env: Record<string, string> = {}
+    for (const [name, value] of Object.entries(process.env)) {
+      if (value !== undefined && isPassed(name)) env[name] = value
+    }
+    Object.assign(env, UNATTENDED, policy.set)
+    env['PWD'] = cwd
+    for (const [name, value] of Object.entries(extra)) {
+      if (value === undefined) delete env[name]
+      else env[name] = value
+    }
+    return env
   }
-  return env
 }
 
 function isPrivate(name: string): boolean {
   return OWN.test(name) || (CREDENTIAL.test(name) && !KEPT.has(name))
 }
 
-function isPassed(name: string, pass: readonly string[]): boolean {
+function isListed(name: string, pass: readonly string[]): boolean {
   return pass.some(entry => (entry.endsWith('*') ? name.startsWith(entry.slice(0, -1)) : name === entry))
 }

@@ -64,12 +64,17 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
     })
     // A pipe that breaks is at its end; the exit decides what that means.
     pipe.on('error', () => {})
-    pipe.once('close', () => {
-      if (settled) return
+    let open = true
+    const closed = () => {
+      if (settled || !open) return
+      open = false
       tell(decoder?.end())
       openPipes--
       if (exit && !openPipes) finish()
-    })
+    }
+    // The end comes a turn of the loop before the close, but not after an error.
+    pipe.once('end', closed)
+    pipe.once('close', closed)
   }
   listen('stdout')
   listen('stderr')

@@ -34,7 +34,7 @@ describe('a command is over when it exits', () => {
     expect(processState(pid)).toBeDefined()
     expect(outputText(result)).toContain('done\n')
     expect(result).toMatchObject({ exitCode: 0, signal: null, timedOut: false, aborted: false })
-    expect(result.durationMs).toBeLessThan(1_000)
+    expect(result.durationMs).toBeLessThan(10_000)
   })
 
   it('everything written before the exit is there, though a child holds the pipe', async () => {
@@ -57,7 +57,7 @@ describe('a command is over when it exits', () => {
     })
     expect(processState(pidIn(outputText(result)))).toBeDefined()
     expect(result).toMatchObject({ timedOut: true, aborted: false, signal: 'SIGTERM', exitCode: null })
-    expect(result.durationMs).toBeLessThan(2_000)
+    expect(result.durationMs).toBeLessThan(10_000)
   })
 })
 

@@ -28,7 +28,7 @@ describe('bash returns when the shell exits', () => {
     pidIn(textOf(result))
     expect(textOf(result)).toMatch(/^done$/m)
     expect(result).toMatchObject({ isError: false, meta: { exitCode: 0, signal: null, timedOut: false } })
-    expect(result.durationMs).toBeLessThan(1_000)
+    expect(result.durationMs).toBeLessThan(10_000)
   })
 
   it('or when its time is over, whoever left its group', async () => {
@@ -40,7 +40,7 @@ describe('bash returns when the shell exits', () => {
     pidIn(textOf(result))
     expect(textOf(result)).toContain('started\n[timed out after 400 ms and was ended; timeout_ms can be up to 600000]')
     expect(result).toMatchObject({ isError: false, meta: { exitCode: null, signal: 'SIGTERM', timedOut: true } })
-    expect(result.durationMs).toBeLessThan(2_500)
+    expect(result.durationMs).toBeLessThan(10_000)
   })
 })
 
