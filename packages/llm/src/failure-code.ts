@@ -107,10 +107,14 @@ const ANSWER_LIMIT = /max_(completion_|output_|new_)?tokens/i
 
 const QUOTA =
   /insufficient (quota|balance|credits?|funds)|quota.{0,40}(exceeded|exhausted)|exceeded your current quota|credit balance|billing|payment required|out of credits/i
+/** A quota that fills up again by itself is a rate. */
+const REFILLED = /per (minute|second|hour)|retry in|try again in/i
 const MODEL =
-  /model.{0,120}(does not exist|not exist|not found|is not supported|not available|unknown|no longer)|(unknown|invalid|no such|unsupported) model|no endpoints found|not a valid model/i
+  /model\b.{0,100}(does not exist|not exist|not found|no longer available)|model [`'"]?[\w./:@-]+[`'"]? (is not (supported|available)|is unknown)|(unknown|invalid|no such|unsupported) model\b|no endpoints found|not a valid model/i
 const KEY =
-  /(invalid|incorrect|missing|no|expired|wrong).{0,20}(api[ -_]?key|credentials?|token)|api[ -_]?key.{0,30}(invalid|not valid|incorrect|expired)/i
+  /(invalid|incorrect|missing|expired|wrong|no) (api[ -_]?key|credentials)|api[ -_]?key.{0,30}(invalid|not valid|incorrect|expired|missing)/i
+
+const isQuota = (message: string) => QUOTA.test(message) && !REFILLED.test(message)
 
 function isOverflow(message: string): boolean {
   if (!OVERFLOW.some(wording => wording.test(message))) return false
@@ -123,15 +127,13 @@ export function codeOf(status: number | undefined, error: ProviderError): LlmFai
   for (const [code, pattern] of STRUCTURED) {
     // `tokens` and `requests` are types of a rate limit, and `quota` wordings beat them: both come with 429.
     if (!codes.some(name => pattern.test(name))) continue
-    return code === 'RATE_LIMIT' && QUOTA.test(message) && !/per (minute|second|hour|day)|retry/i.test(message)
-      ? 'QUOTA'
-      : code
+    return code === 'RATE_LIMIT' && isQuota(message) ? 'QUOTA' : code
   }
   const effective = status === undefined || status === 200 ? error.status : status
-  if (effective === 429) return QUOTA.test(message) ? 'QUOTA' : 'RATE_LIMIT'
+  if (effective === 429) return isQuota(message) ? 'QUOTA' : 'RATE_LIMIT'
   if (effective === 402) return 'QUOTA'
   if (effective === 401) return 'AUTH'
-  if (effective === 403) return QUOTA.test(message) ? 'QUOTA' : 'AUTH'
+  if (effective === 403) return isQuota(message) ? 'QUOTA' : 'AUTH'
   if (effective === 408) return 'TIMEOUT'
   if (effective === 413) return 'CONTEXT_WINDOW_EXCEEDED'
   if (isOverflow(message)) return 'CONTEXT_WINDOW_EXCEEDED'

@@ -30,7 +30,7 @@ const IDLE_MS = 15_000
 /** Owns its connections; `dispose` ends them all. */
 export class HttpTransport {
   private readonly agents = new Map<string, http.Agent>()
-  private readonly open = new Set<http.ClientRequest>()
+  private readonly open = new Set<() => void>()
 
   /** Resolves with the headers; the body is the caller's to read or destroy. Rejects with the network's error. */
   async send(request: HttpRequest): Promise<http.IncomingMessage> {
@@ -43,11 +43,14 @@ export class HttpTransport {
     signal?.throwIfAborted()
     return new Promise((resolve, reject) => {
       const outgoing = start({ ...target(url, proxy), ...options(request, proxy), agent })
-      this.open.add(outgoing)
-      const fail = (error: unknown) => outgoing.destroy(error as Error)
+      // Once there is an answer its body is ended instead: the connection of a whole one is no longer ours to break.
+      let ending: { destroy(error?: Error): unknown } = outgoing
+      const fail = (error: unknown) => void ending.destroy(error as Error)
       const connect = setTimeout(() => fail(timedOut('CONNECT_TIMEOUT')), request.connectMs)
       const answer = setTimeout(() => fail(new AnswerTimeout('no answer in time')), request.answerMs)
       const abort = () => fail(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
+      const dispose = () => void ending.destroy()
+      this.open.add(dispose)
       const connected = () => clearTimeout(connect)
       const headersCame = () => {
         clearTimeout(connect)
@@ -60,6 +63,9 @@ export class HttpTransport {
       })
       outgoing.on('response', response => {
         headersCame()
+        ending = response
+        // A body that nobody reads at that moment may break as well; whoever reads it next is told by its state.
+        response.on('error', () => {})
         resolve(response)
       })
       // Stays for the whole exchange: an error after the answer began is the body's, and must not go unheard here.
@@ -67,7 +73,7 @@ export class HttpTransport {
       outgoing.on('close', () => {
         headersCame()
         signal?.removeEventListener('abort', abort)
-        this.open.delete(outgoing)
+        this.open.delete(dispose)
         reject(timedOut('ECONNRESET'))
       })
       outgoing.end(request.body)
@@ -75,7 +81,7 @@ export class HttpTransport {
   }
 
   dispose(): void {
-    for (const outgoing of this.open) outgoing.destroy()
+    for (const end of this.open) end()
     for (const agent of this.agents.values()) agent.destroy()
     this.agents.clear()
   }
@@ -178,6 +184,6 @@ export function release(body: http.IncomingMessage, waitMs = 1_000): void {
   if (body.readableEnded || body.destroyed) return
   const timer = setTimeout(() => body.destroy(), waitMs)
   timer.unref()
-  body.on('error', () => {}).on('close', () => clearTimeout(timer))
+  body.on('close', () => clearTimeout(timer))
   body.resume()
 }

@@ -116,14 +116,16 @@ export class OpenAiAdapter extends LlmAdapter {
       }
       yield* this.translate(response, translator, subject, performance.now() - started)
       complete = true
+      release(response)
+      // What ends the body came along as a rule; a turn of the loop later its connection is free for the next request.
+      await new Promise(setImmediate)
       yield* translator.end()
     } catch (error) {
       // What a failed attempt has cost is known now or never.
       if (!request.signal?.aborted && !complete) yield* translator.usageSoFar()
       throw error instanceof LlmError ? error : new LlmError(this.failure(error, subject), error)
     } finally {
-      if (complete) release(response)
-      else response.destroy()
+      if (!complete) response.destroy()
     }
   }
 
