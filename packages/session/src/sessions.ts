@@ -84,17 +84,20 @@ export class SessionService extends Service implements Sessions {
       })
     }
     const stored = await store.acquire(id)
+    let session: SessionLog | undefined
     try {
       const events = [...stored.events]
       const closers = interruptedClosers(events, stored.partial)
       const notices = [...stored.notices, ...this.unreadable(events)]
-      const session = this.enter(owner, stored.header, events)
+      session = this.enter(owner, stored.header, events)
       for (const { type, data, time } of closers) session.commit(type, data, time)
       session.append('session/resumed', { ...(notices.length ? { notices } : {}), closed: closers.length })
       for (const notice of notices) this.base.logger.warn(`session ${id}: ${notice}`)
+      await this.flush(session)
       return session
     } catch (error) {
-      if (!this.live.has(id)) await store.release(id)
+      // The first failure is the one to tell: ending a session that cannot be stored fails in the same way.
+      await (session ? this.close(session) : store.release(id)).catch(() => {})
       throw error
     }
   }

@@ -5,13 +5,15 @@ import { problemOf } from './core-types.ts'
 import type { SessionEvent } from './event.ts'
 import type { SurfaceNode } from './session.ts'
 
-/** Grows with the log. Adding is O(1); reading after a change copies the list once. */
+/** Grows with the log. Adding is O(1); reading after a change copies one array. */
 export class Surface {
   /** How often a span was replaced. */
   replacements = 0
   private readonly nodes: SurfaceNode[] = []
-  private messages: readonly Message[] | undefined
-  private snapshot: readonly SurfaceNode[] | undefined
+  /** The nodes' messages that say anything. */
+  private messages: Message[] = []
+  private nodesRead: readonly SurfaceNode[] | undefined
+  private messagesRead: readonly Message[] | undefined
 
   /** Takes a committed event over. A replacement whose span is not there (a damaged log) changes nothing. */
   add(event: SessionEvent): void {
@@ -19,12 +21,15 @@ export class Surface {
       const span = this.span(event.data)
       if (!span) return
       this.nodes.splice(span.start, span.count, node(event.seq, event.data.message))
+      this.messages = this.nodes.map(({ message }) => message).filter(saysAnything)
       this.replacements++
     } else if (event.type === 'user/message' || event.type === 'assistant/message' || event.type === 'tool/result') {
-      this.nodes.push(node(event.seq, event.data.message))
+      const { message } = event.data
+      this.nodes.push(node(event.seq, message))
+      if (saysAnything(message)) this.messages.push(message)
     } else return
-    this.messages = undefined
-    this.snapshot = undefined
+    this.nodesRead = undefined
+    this.messagesRead = undefined
   }
 
   /** Where the span from one message to another lies, or undefined when it does not stand on the surface. */
@@ -35,15 +40,17 @@ export class Surface {
   }
 
   list(): readonly SurfaceNode[] {
-    this.snapshot ??= Object.freeze([...this.nodes])
-    return this.snapshot
+    this.nodesRead ??= Object.freeze(this.nodes.slice())
+    return this.nodesRead
   }
 
   deriveMessages(): readonly Message[] {
-    this.messages ??= Object.freeze(this.nodes.flatMap(({ message }) => (message.content.length ? [message] : [])))
-    return this.messages
+    this.messagesRead ??= Object.freeze(this.messages.slice())
+    return this.messagesRead
   }
 }
+
+const saysAnything = (message: Message) => message.content.length > 0
 
 function node(seq: number, message: Message): SurfaceNode {
   return Object.freeze({ seq, message })

@@ -393,13 +393,13 @@ describe('the list', () => {
     expect(existsSync(join(workspace, 'random.jsonl'))).toBe(true)
   })
 
-  it('two thousand sessions and a huge one are listed without reading them', async () => {
+  it('many sessions and a huge one are listed without reading them', async () => {
     const folder = scratch()
     const workspace = join(folder, 'shop-00000000')
     mkdirSync(workspace)
     const header = (id: string) => `{"type":"session","version":1,"id":"${id}","createdAt":1,"cwd":"/shop"}\n`
     const prompt = `${JSON.stringify({ seq: 0, time: 1, type: 'user/message', data: { message: user('hello there') } })}\n`
-    for (let i = 0; i < 2_000; i++) writeFileSync(join(workspace, `s${i}.jsonl`), header(`s${i}`) + prompt)
+    for (let i = 0; i < 400; i++) writeFileSync(join(workspace, `s${i}.jsonl`), header(`s${i}`) + prompt)
     const huge = join(workspace, 'huge.jsonl')
     writeFileSync(huge, header('huge') + prompt)
     // A hole: the size of a real one, without its bytes.
@@ -407,7 +407,7 @@ describe('the list', () => {
     const { ctx } = await bootStore(folder)
     const memory = process.memoryUsage().rss
     const list = await ctx.sessionPersistence.list()
-    expect(list).toHaveLength(2_001)
+    expect(list).toHaveLength(401)
     expect(list.every(({ title }) => title === 'hello there')).toBe(true)
     expect(process.memoryUsage().rss - memory).toBeLessThan(100 << 20)
   })

@@ -3,8 +3,12 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { textOf } from '@cambium/llm'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
+
 import { bootStore, filesIn, linesOf, logOf, scratch } from './boot.ts'
+
+// Starting a process takes seconds where many tests run at once.
+vi.setConfig({ testTimeout: 60_000 })
 
 const WORKER = fileURLToPath(new URL('./children/worker.ts', import.meta.url))
 

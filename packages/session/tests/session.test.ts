@@ -133,12 +133,12 @@ describe('appending', () => {
     expect(records.at(-1)?.text).toContain('SESSION_EVENT_LOOP')
   })
 
-  it('of 20,000 events costs the same at the end as at the start', async () => {
+  it('of many events costs the same at the end as at the start', async () => {
     const { ctx } = await boot()
     const session = ctx.sessions.create()
     const batch = () => {
       const start = performance.now()
-      for (let i = 0; i < 2_000; i++) session.append('user/message', { message: user(`message ${i}`) })
+      for (let i = 0; i < 1_000; i++) session.append('user/message', { message: user(`message ${i}`) })
       session.deriveMessages()
       return performance.now() - start
     }
