@@ -1,10 +1,9 @@
 /** Runs a plugin so that its failure carries the row's place and is reported exactly once. */
 
-import { fileURLToPath } from 'node:url'
 import { type Context, errorMessage, HarnessError, isHarnessError, type Plugin, Service } from '@cambium/core'
 import type { LoadedPlugin } from './module.ts'
 import type { Row } from './row.ts'
-import { labelOf } from './source.ts'
+import { ownFrame } from './stack.ts'
 
 /** Cordis logs what a plugin throws. An aggregate of nothing is logged as nothing: the tree reports by itself. */
 class Reported extends AggregateError {
@@ -36,7 +35,7 @@ export function guarded(
   return {
     name: loaded.name ?? row.id,
     ...(loaded.Config && { Config: loaded.Config }),
-    inject: { ...injectMap(loaded.inject), ...row.inject },
+    inject: neededBy(loaded.inject, row.inject),
     // An arrow function: cordis would call anything with a prototype as a constructor.
     apply: (ctx, config) => {
       try {
@@ -49,8 +48,15 @@ export function guarded(
   }
 }
 
+/** The services that a plugin and its row ask for; where the row says nothing of the intercept, the plugin's stays. */
+export function neededBy(inject: Plugin['inject'], more: Row['inject']): Record<string, unknown> {
+  const needs = injectMap(inject)
+  for (const [name, config] of Object.entries(more)) needs[name] = config ?? needs[name] ?? null
+  return needs
+}
+
 /** The services that a plugin's `inject` names, as a map to intercept config or null. */
-export function injectMap(inject: Plugin['inject']): Record<string, unknown> {
+function injectMap(inject: Plugin['inject']): Record<string, unknown> {
   if (!inject) return {}
   if (Array.isArray(inject)) return Object.fromEntries(inject.map(name => [name, null]))
   const names: Record<string, unknown> = {}
@@ -127,15 +133,4 @@ function explainFailure(row: Row, loaded: LoadedPlugin, error: unknown): Harness
       : 'correct the plugin or its config, or set `disabled: true` or `required: false` on the row',
     cause: error,
   })
-}
-
-/** The first line of the plugin's own code in a stack: `plugins/gate.ts:12:9`. */
-function ownFrame(error: unknown): string | undefined {
-  for (const line of (error instanceof Error && error.stack?.split('\n')) || []) {
-    const at = /((?:file:\/\/|\/)[^\s()]+?)(?:\?[^:()]*)?:(\d+):(\d+)\)?$/.exec(line)
-    if (!at || /node_modules|node:internal/.test(line)) continue
-    const file = at[1]!.startsWith('file:') ? fileURLToPath(at[1]!) : at[1]!
-    return `${labelOf(file)}:${at[2]}:${at[3]}`
-  }
-  return undefined
 }

@@ -1,7 +1,7 @@
 /** What public plugins look at to learn which row they are: `fiber.entry` and `ctx.loader`. */
 
 import { type Context, type Fiber, Service } from '@cambium/core'
-import type { Entry, Loader } from '@cordisjs/loader'
+import type { Entry } from '@cordisjs/loader'
 import type { Row } from './row.ts'
 
 /** The key under which a row's context carries its entry; the one that @cordisjs/loader uses. */
@@ -76,5 +76,3 @@ export class TreeLoader extends Service {
 export function tagFiber(fiber: Fiber, entry: RowEntry): void {
   ;(fiber as { entry?: Entry }).entry = entry as unknown as Entry
 }
-
-export type PublicLoader = Loader

@@ -1,7 +1,7 @@
 /** Imports a row's module and finds the plugin in it. */
 
 import { pathToFileURL } from 'node:url'
-import type { Plugin } from '@cambium/core'
+import { HarnessError, type Plugin } from '@cambium/core'
 
 export type ImportModule = (url: string) => Promise<unknown>
 
@@ -50,7 +50,10 @@ async function registerTsx(from: string, reason: unknown): Promise<void> {
     await tsx
   } catch (error) {
     tsx = undefined
-    throw new Error('this Node cannot run TypeScript, and tsx is not installed', { cause: [reason, error] })
+    throw new HarnessError('TREE_TYPESCRIPT', 'this Node cannot run TypeScript, and tsx is not installed', {
+      fix: 'install tsx beside the tree, or use a Node with type stripping',
+      cause: new AggregateError([reason, error]),
+    })
   }
 }
 

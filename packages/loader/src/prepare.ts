@@ -1,7 +1,7 @@
 /** From a row to a plan: resolve, import, find the plugin, validate the config. Nothing is mounted. */
 
-import { errorMessage, HarnessError } from '@cambium/core'
-import { injectMap } from './guard.ts'
+import { HarnessError, isHarnessError } from '@cambium/core'
+import { neededBy } from './guard.ts'
 import { installation } from './installation.ts'
 import { describeExports, findPlugin, type ImportModule, importModule, type LoadedPlugin } from './module.ts'
 import type { Plan } from './mount.ts'
@@ -9,6 +9,7 @@ import { resolveModule } from './resolve.ts'
 import type { Row } from './row.ts'
 import { checkConfig } from './schema.ts'
 import type { ServiceUse } from './services.ts'
+import { importProblem } from './stack.ts'
 
 export interface PrepareOptions {
   /** Modules that need no import, by specifier; they go before anything on disk. */
@@ -49,6 +50,8 @@ interface Problem {
   readonly code: string
   readonly problem: string
   readonly fix: string
+  /** In the module's own code. */
+  readonly place?: string | undefined
   readonly cause?: unknown
 }
 
@@ -64,8 +67,7 @@ async function load(row: Row, options: PrepareOptions): Promise<Loaded> {
     const run = options.import ?? (url => importModule(url, row.from))
     return found(resolved.url, await run(resolved.url), row)
   } catch (error) {
-    const problem = `${row.name} cannot be imported: ${errorMessage(error).split('\n')[0]}`
-    return { code: 'TREE_MODULE_FAILED', problem, fix: importFix(error), cause: error }
+    return { code: 'TREE_MODULE_FAILED', ...(await explainImport(row, resolved.url, error)), cause: error }
   }
 }
 
@@ -79,16 +81,21 @@ function found(url: string, exports: unknown, row: Row): Loaded {
   }
 }
 
-function importFix(error: unknown): string {
-  const message = errorMessage(error)
-  if (message.includes('tsx is not installed')) return 'install tsx beside the tree, or use a Node with type stripping'
-  if (error instanceof SyntaxError) return 'correct the syntax of that file, or of one that it imports'
-  if ((error as { code?: string }).code === 'ERR_MODULE_NOT_FOUND') return 'install or correct what the file imports'
-  return 'the file threw while it was loaded: correct it, or something that it imports'
+async function explainImport(row: Row, url: string, error: unknown): Promise<Omit<Problem, 'code'>> {
+  const what = `${row.name} cannot be imported`
+  if (isHarnessError(error)) return { problem: `${what}: ${error.problem}`, fix: error.fix ?? 'correct the file' }
+  const { problem, place, syntax } = await importProblem(error, url)
+  const fix = syntax
+    ? 'correct the syntax of that file, or of one that it imports'
+    : (error as { code?: string }).code === 'ERR_MODULE_NOT_FOUND'
+      ? 'install or correct what the file imports'
+      : 'the file threw while it was loaded: correct it, or something that it imports'
+  return { problem: `${what}: ${problem}`, place, fix }
 }
 
-function mistake(row: Row, { code, problem, fix, cause }: Problem): HarnessError {
-  return new HarnessError(code, problem, { where: `${row.nameAt} (row ${row.id})`, fix, cause })
+function mistake(row: Row, { code, problem, place, fix, cause }: Problem): HarnessError {
+  const where = `${row.nameAt} (row ${row.id})${place ? `, ${place}` : ''}`
+  return new HarnessError(code, problem, { where, fix, cause })
 }
 
 /** What plans need of each other, in the realms that their rows and groups set. */
@@ -101,7 +108,7 @@ export function usesOf(plans: readonly Plan[]): ServiceUse[] {
     realms.set(row.id, realm)
     if (!loaded) return []
     const named = (service: string) => (realm[service] ? `${service}@${realm[service]}` : service)
-    const needs = Object.keys({ ...injectMap(loaded.inject), ...row.inject })
+    const needs = Object.keys(neededBy(loaded.inject, row.inject))
     return { id: row.id, at: row.at, needs: needs.map(named), provides: loaded.provide.map(named) }
   })
 }

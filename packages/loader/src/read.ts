@@ -22,6 +22,11 @@ export interface ReadOptions {
   patches?: readonly TreeSource[]
   /** `id.path=value`, laid over last. */
   set?: readonly string[]
+  /**
+   * What to do with a layer whose row this tree does not have: a mistake by default, or left to the caller in `unmatched`,
+   * since it may belong to another tree of the same start.
+   */
+  unmatched?: 'refuse' | 'report'
 }
 
 export interface TreeFile {
@@ -32,6 +37,8 @@ export interface TreeFile {
   readonly rows: readonly Row[]
   /** Every file that was read: the tree's own, includes and patches. */
   readonly files: readonly string[]
+  /** Layers that matched no row, by their place; only when they were not to be refused. */
+  readonly unmatched: ReadonlyMap<string, HarnessError>
 }
 
 /**
@@ -67,6 +74,7 @@ class TreeReader {
   private readonly files = new Set<string>()
   /** An included file is parsed once, so that its expressions are evaluated once. */
   private readonly included = new Map<string, { value: Value | undefined }>()
+  private readonly unmatched = new Map<string, HarnessError>()
   private mistakes: HarnessError[] = []
   private layers: Layer[] = []
   /** Place of each id by its lower-case spelling: ids that differ by case only are told apart by nobody. */
@@ -96,13 +104,13 @@ class TreeReader {
       // Where the id of `--set` ends is known only once all ids are.
       const ids = [...this.ids.values()].map(({ id }) => id)
       for (const layer of patches) layer.used = false
-      this.layers = [...patches, ...set.map(option => setLayer(option, ids, process.cwd()))]
+      this.layers = [...patches, ...set.flatMap(option => this.setting(option, ids))]
       this.ids = new Map()
       rows = this.rows(value, { ...ROOT, files: [file] })
     }
     this.unusedLayers()
     throwMistakes(this.mistakes, root.label)
-    return { label: root.label, file, rows, files: [...this.files] }
+    return { label: root.label, file, rows, files: [...this.files], unmatched: this.unmatched }
   }
 
   private parse(from: TreeSource, source: Source): Value | undefined {
@@ -306,13 +314,29 @@ class TreeReader {
     )
   }
 
+  private setting(option: string, ids: readonly string[]): Layer[] {
+    try {
+      return [setLayer(option, ids, process.cwd())]
+    } catch (error) {
+      if (!(error instanceof HarnessError)) throw error
+      this.strayLayer(error)
+      return []
+    }
+  }
+
   private unusedLayers() {
     const ids = [...this.ids.values()].map(({ id }) => id)
     for (const layer of this.layers) {
       if (layer.used) continue
       const id = layer.kind === 'override' ? layer.id : layer.anchor?.id
-      if (id !== undefined) this.mistakes.push(unknownTarget(id, ids, layer.spot))
+      if (id !== undefined) this.strayLayer(unknownTarget(id, ids, layer.spot))
     }
+  }
+
+  private strayLayer(mistake: HarnessError) {
+    const report = this.options.unmatched === 'report' && mistake.code === 'TREE_TARGET_UNKNOWN'
+    if (report) this.unmatched.set(mistake.where!, mistake)
+    else this.mistakes.push(mistake)
   }
 }
 

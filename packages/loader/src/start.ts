@@ -1,6 +1,6 @@
 /** `cordis start`: several trees in one process, from their files to the exit code. */
 
-import { errorMessage, isHarnessError } from '@cambium/core'
+import { errorMessage, type HarnessError, isHarnessError } from '@cambium/core'
 import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
 import { claim } from './claim.ts'
 import { mistakesOf } from './mistakes.ts'
@@ -12,7 +12,7 @@ export interface StartOptions extends BootOptions {
 }
 
 const SHUTDOWN_MS = 10_000
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const
+const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 
 /**
  * Starts a tree per source, in order, and resolves with the exit code when all have ended. Every mistake is written to
@@ -58,6 +58,7 @@ export async function startTrees(sources: readonly TreeSource[], options: StartO
   }
 }
 
+/** Loads all trees and says everything that is wrong with any of them. */
 async function load(
   sources: readonly TreeSource[],
   options: BootOptions,
@@ -65,25 +66,28 @@ async function load(
   complain: (error: unknown) => void,
 ): Promise<boolean> {
   let sound = true
+  const refuse = (error: unknown) => {
+    sound = false
+    complain(error)
+  }
   for (const source of sources) {
     try {
-      trees.push(loadTree(source, options))
+      trees.push(loadTree(source, { ...options, unmatched: sources.length > 1 ? 'report' : 'refuse' }))
     } catch (error) {
       if (!mistakesOf(error).length) throw error
-      sound = false
-      complain(error)
+      refuse(error)
     }
   }
+  if (sound) for (const mistake of strayLayers(trees)) refuse(mistake)
   // A single tree is checked by its start.
-  if (!sound || trees.length > 1) {
-    for (const tree of trees) {
-      await tree.check().catch(error => {
-        sound = false
-        complain(error)
-      })
-    }
-  }
+  if (!sound || trees.length > 1) for (const tree of trees) await tree.check().catch(refuse)
   return sound
+}
+
+/** A setting or patch may concern one tree of several; one that concerns none is a mistake. */
+function strayLayers(trees: readonly LoadedTree[]): HarnessError[] {
+  const [first, ...others] = trees.map(({ source }) => source.unmatched)
+  return [...(first ?? [])].filter(([place]) => others.every(other => other.has(place))).map(([, mistake]) => mistake)
 }
 
 async function disposeAll(trees: readonly LoadedTree[], reason: string): Promise<void> {

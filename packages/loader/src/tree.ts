@@ -5,7 +5,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util'
-import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError } from '@cambium/core'
+import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError, rowOf } from '@cambium/core'
 import { TreeLoader } from './identity.ts'
 import { throwMistakes } from './mistakes.ts'
 import {
@@ -42,7 +42,9 @@ export interface RowState {
   readonly error: HarnessError | undefined
   /** The URL that the plugin was imported from. */
   readonly url: string | undefined
-  /** Services that the plugin says it provides. */
+  /** Services that the plugin says it provides (`export const provide`). */
+  readonly declares: readonly string[]
+  /** Services that it and its inner plugins do provide now. */
   readonly provides: readonly string[]
   readonly fiber: Fiber | undefined
 }
@@ -92,6 +94,7 @@ export class Tree {
 
   /** Every row that was last applied, disabled ones too, in the order of the file. */
   rows(): RowState[] {
+    const provided = this.provided()
     return this.listed.map(row => {
       const mount = this.mounts.get(row.id)
       const state = mount ? stateOfMount(mount) : 'disabled'
@@ -101,7 +104,8 @@ export class Tree {
         waits: mount ? waitsOf(mount) : [],
         error: state === 'failed' ? mount?.failure : undefined,
         url: mount?.plan.url,
-        provides: mount?.plan.loaded?.provide ?? [],
+        declares: mount?.plan.loaded?.provide ?? [],
+        provides: provided.get(row.id) ?? [],
         fiber: mount?.fiber,
       }
     })
@@ -135,6 +139,18 @@ export class Tree {
       for (const mount of [...this.mounts.values()].reverse()) await this.drop(mount)
       this.listed = []
     })
+  }
+
+  /** The services that are there, by the row that provides them. */
+  private provided(): Map<string, string[]> {
+    const services = new Map<string, string[]>()
+    const { store } = this.ctx.reflect
+    for (const key of Reflect.ownKeys(store)) {
+      const { name, fiber } = store[key as symbol]!
+      const id = rowOf(fiber.ctx)?.id
+      if (id !== undefined) services.set(id, [...(services.get(id) ?? []), name])
+    }
+    return services
   }
 
   private enqueue<T>(work: () => Promise<T>): Promise<T> {

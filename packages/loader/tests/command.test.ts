@@ -84,8 +84,10 @@ describe('cordis start', () => {
   })
 
   test('several trees end with the highest code, and the process when all have ended', async () => {
-    const { code, stderr } = await cordis(['start', 'quits.yml', 'finite.yml'], { CODE: '2' }).end
+    const args = ['start', 'quits.yml', 'finite.yml', '--set', 'run.print=only the second tree has that row']
+    const { code, stdout, stderr } = await cordis(args, { CODE: '2' }).end
     expect(code).toBe(7)
+    expect(stdout).toContain('only the second tree has that row')
     expect(stderr).toContain('quits.yml is up')
     expect(stderr).toContain('finite.yml is up')
   })
@@ -183,9 +185,12 @@ describe('the command line', () => {
     expect(stderr).toContain('usage: cordis start')
   })
 
-  test('with a setting that no row has ends with 1 and names what was meant', async () => {
-    const { code, stderr } = await cordis(['start', 'finite.yml', '--set', 'rum.code=1']).end
-    expect(code).toBe(1)
+  test.each([
+    ['the tree', ['finite.yml']],
+    ['every tree', ['finite.yml', 'up.yml']],
+  ])('with a setting whose row %s lacks ends with 1 and names what was meant', async (_name, files) => {
+    const { code, stdout, stderr } = await cordis(['start', ...files, '--set', 'rum.code=1']).end
+    expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toContain('no row has the id "rum"')
     expect(stderr).toContain('did you mean "run"?')
   })

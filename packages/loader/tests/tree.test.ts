@@ -179,6 +179,21 @@ describe('a tree', () => {
     expect(log).toEqual(['c reads red'])
   })
 
+  test('tells which services each row says it provides, and which it does', async () => {
+    const two = {
+      provide: ['paper', 'never'],
+      apply(ctx: Context) {
+        ctx.plugin({ name: 'inner', apply: (inner: Context) => void inner.provide('paper', {}) })
+      },
+    }
+    const tree = await boot('- { id: p, name: red }\n- { id: q, name: two }', { two })
+    const services = tree.tree.rows().map(({ declares, provides }) => ({ declares, provides }))
+    expect(services).toEqual([
+      { declares: ['ink'], provides: ['ink'] },
+      { declares: ['paper', 'never'], provides: ['paper'] },
+    ])
+  })
+
   test('keeps the order of listeners for rows that had to wait', async () => {
     const late = { inject: ['ink'], apply: note('late') }
     const tree = await boot('- { id: a, name: note }\n- { id: b, name: late }\n- { id: c, name: note }\n- name: red', {
@@ -245,6 +260,46 @@ describe('a start', () => {
       'warn TREE_PENDING: pending: g:waits waits for ctx.ink; no enabled row provides it',
     ])
     expect(tree.tree.rows().find(({ row }) => row.id === 'bad')!.error?.code).toBe('TREE_APPLY_FAILED')
+  })
+
+  test('lives with plugins that fail in every way, and disposes all that run', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'loader-tree-'))
+    writeFileSync(join(folder, 'syntax.mjs'), 'export function apply( {')
+    const rejects = {
+      async apply() {
+        await new Promise(resolve => setImmediate(resolve))
+        throw new Error('late boom')
+      },
+    }
+    const sour = {
+      apply(ctx: Context) {
+        ctx.effect(() => () => void log.push('-first'))
+        ctx.effect(() => () => {
+          throw new Error('sour')
+        })
+      },
+    }
+    const tree = await boot(
+      `
+- { id: healthy, name: note }
+- { id: throws, name: broken, required: false }
+- { id: rejects, name: rejects, required: false }
+- { id: syntax, name: ${join(folder, 'syntax.mjs')}, required: false }
+- { id: gone, name: ./gone.mjs, required: false }
+- { id: sour, name: sour }`,
+      { rejects, sour },
+    )
+    expect(ping(tree)).toEqual(['healthy'])
+    for (const id of ['throws', 'rejects', 'syntax', 'gone']) {
+      expect(
+        records.filter(record => record.includes(`(row ${id})`) && record.includes('cordis.yml:')),
+        id,
+      ).toHaveLength(1)
+    }
+    expect(records).toHaveLength(4)
+    await tree.dispose()
+    expect(log).toEqual(['+healthy', '-half', '-first', '-healthy'])
+    rmSync(folder, { recursive: true })
   })
 
   test('a row that fails later, when its service comes, is reported once with its place', async () => {

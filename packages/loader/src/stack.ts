@@ -1,0 +1,52 @@
+/** What errors say about the place in somebody's own code. */
+
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { errorMessage } from '@cambium/core'
+import { labelOf } from './source.ts'
+
+/** The innermost frame outside of packages: `plugins/gate.ts:12:9`. */
+export function ownFrame(error: unknown): string | undefined {
+  for (const line of (error instanceof Error && error.stack?.split('\n')) || []) {
+    const at = /^ +at .*?((?:file:\/\/|\/)[^\s()]+?)(?:\?[^:()]*)?:(\d+):(\d+)\)?$/.exec(line)
+    if (at && !/node_modules|node:internal/.test(line)) return `${fileLabel(at[1]!)}:${at[2]}:${at[3]}`
+  }
+  return undefined
+}
+
+export interface ImportProblem {
+  readonly problem: string
+  /** Where in the module's own code, when that can be told. */
+  readonly place: string | undefined
+  readonly syntax: boolean
+}
+
+/** One line about a module that cannot be loaded. */
+export async function importProblem(error: unknown, url: string): Promise<ImportProblem> {
+  const lines = errorMessage(error).split('\n')
+  // A compiler counts its errors first and tells them after: `Transform failed with 1 error:`.
+  const compiled = lines[0]!.endsWith(':') ? /^(\/.+):(\d+):(\d+): (?:ERROR: )?(.+)$/.exec(lines[1] ?? '') : null
+  if (compiled) {
+    const place = `${fileLabel(compiled[1]!)}:${compiled[2]}:${compiled[3]}`
+    return { problem: compiled[4]!, place, syntax: true }
+  }
+  if (!(error instanceof SyntaxError)) return { problem: lines[0]!, place: ownFrame(error), syntax: false }
+  const head = HEAD.exec(error.stack ?? '') ?? HEAD.exec(await checkSyntax(url))
+  return { problem: lines[0]!, place: head ? `${fileLabel(head[1]!)}:${head[2]}` : undefined, syntax: true }
+}
+
+/** Node begins its account of a syntax error with the place. */
+const HEAD = /^((?:file:\/\/|\/)\S+?)(?:\?\S*)?:(\d+)\n/
+
+/** Node's own account: it prints where the syntax of a module breaks, but keeps that from who catches the error. */
+function checkSyntax(url: string): Promise<string> {
+  if (!/^file:.*\.[cm]?js$/.test(url)) return Promise.resolve('')
+  return new Promise(resolve => {
+    const options = { timeout: 5_000, env: { ...process.env, NODE_OPTIONS: '' } }
+    execFile(process.execPath, ['--check', fileURLToPath(url)], options, (_error, _stdout, stderr) => resolve(stderr))
+  })
+}
+
+function fileLabel(file: string): string {
+  return labelOf(file.startsWith('file:') ? fileURLToPath(file) : file)
+}
