@@ -9,12 +9,16 @@ import { type ParsedJson, parseArguments } from './json-text.ts'
 import { judge } from './judge.ts'
 import type { BatchOptions, BatchOutcome, ToolCall } from './service.ts'
 import { settle } from './settle.ts'
+import { createController, forward } from './signals.ts'
 
 export async function runBatch(
   engine: Engine,
   calls: readonly ToolCall[],
-  { agent, signal, limit }: BatchOptions & { limit: number },
+  { agent, signal: outer, limit }: BatchOptions & { limit: number },
 ): Promise<BatchOutcome> {
+  const controller = createController()
+  const release = forward(outer, controller)
+  const { signal } = controller
   const { session } = agent
   const { turn, step } = session.open
   const results: ToolResult[] = []
@@ -72,6 +76,8 @@ export async function runBatch(
     // The log cannot be written: no result is made up, but no body is left running either.
     await Promise.all(active)
     throw error
+  } finally {
+    release()
   }
   for (const result of results) for (const context of result.contexts) agent.inject(context)
   return { results, concluded: results.some(result => result.concludesTurn) }

@@ -8,7 +8,7 @@ import type { Catalogue, Offer } from './catalogue.ts'
 import type { ToolDefinition, ToolExecution, ToolResult } from './definition.ts'
 import { type ParsedJson, parseArguments } from './json-text.ts'
 import { deepFreeze, failedResult } from './result.ts'
-import { forward } from './signals.ts'
+import { createController, forward } from './signals.ts'
 
 /** What every call needs, held once. */
 export interface Engine {
@@ -51,7 +51,7 @@ export interface Call extends Omit<CallInput, 'arguments'> {
 }
 
 export function openCall(engine: Engine, input: CallInput, parsed: ParsedJson = parseArguments(input.arguments)): Call {
-  const controller = new AbortController()
+  const controller = createController()
   const offer = engine.catalogue.view(input.scope).offers.get(input.name)
   const { callId, name, agent, parent } = input
   const call: Call = {

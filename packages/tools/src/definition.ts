@@ -61,7 +61,10 @@ export interface ToolExecution {
 }
 
 export interface ToolRunContext extends ToolExecution {
-  /** Tells viewers how far the call is: broadcast as `tool/progress`, at most ten times a second, never logged. */
+  /**
+   * Tells viewers how far the call is: broadcast as `tool/progress`, at most ten times a second, the last one always,
+   * never logged. `data` is read when it is sent and cut where it is large.
+   */
   progress(data: JsonValue): void
   /** Adds a message to the conversation after all results of the same answer. Dropped when the result is blocked. */
   deferContext(message: UserMessage): void

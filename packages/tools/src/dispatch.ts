@@ -1,6 +1,6 @@
 /** Steps 4 and 5: the body runs, wrapped, and what it says becomes a result. */
 
-import { errorMessage, type JsonValue, waterfall } from '@cambium/core'
+import { type JsonValue, waterfall } from '@cambium/core'
 import type { UserMessage } from '@cambium/llm'
 import { joinProblems, problemsOf } from './arguments.ts'
 import { abortCall, abortedBeforeDispatch, type Call, type Engine } from './call.ts'
@@ -8,8 +8,17 @@ import type { Offer, Running } from './catalogue.ts'
 import type { ToolDefinition, ToolOutput, ToolResult, ToolRunContext } from './definition.ts'
 import { unknownTool } from './judge.ts'
 import { createProgress } from './progress.ts'
-import { createResult, failedResult, isToolResult, renderValue, resultText, snapshot, thrownResult } from './result.ts'
-import { forward } from './signals.ts'
+import {
+  createResult,
+  failedResult,
+  inWords,
+  isToolResult,
+  renderValue,
+  resultText,
+  snapshot,
+  thrownResult,
+} from './result.ts'
+import { createController, forward } from './signals.ts'
 
 /** Runs the call unless it has a result already. Ends when every body it started has ended. Never rejects. */
 export async function dispatch(engine: Engine, call: Call): Promise<void> {
@@ -25,7 +34,7 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
     try {
       await engine.sessions.flush(agent.session)
     } catch (error) {
-      const why = `the session's log could not be written: ${errorMessage(error)}`
+      const why = `the session's log could not be written: ${inWords(error)}`
       call.result = failedResult('SESSION_NOT_STORED', `the call was not run because ${why}`)
       return
     }
@@ -34,12 +43,12 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
   const startedAt = performance.now()
   const bodies: Promise<ToolResult>[] = []
   const genuine = new Set<ToolResult>()
-  const next = () => {
-    const body = runBody(engine, call, bodies).then(result => {
-      genuine.add(result)
-      return result
-    })
-    return body
+  let over = false
+  const next = async () => {
+    // A wrapper that was left behind by one outside of it must not start anything any more.
+    const result = over ? abortedBeforeDispatch() : await runBody(engine, call, bodies)
+    genuine.add(result)
+    return result
   }
   let result: ToolResult
   try {
@@ -48,6 +57,7 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
   } catch (error) {
     result = thrownResult(error)
   }
+  over = true
   // A wrapper may have given up on a body; its effects would outlive the call all the same.
   await Promise.all(bodies)
   exec.signal = call.controller.signal
@@ -69,7 +79,7 @@ async function runBody(engine: Engine, call: Call, bodies: Promise<ToolResult>[]
     const what = `tool "${call.name}" was reloaded or withdrawn while the call waited`
     return failedResult('TOOL_CHANGED', `${what}; nothing was run. Call it again if it is still there.`)
   }
-  const controller = new AbortController()
+  const controller = createController()
   const releases = [forward(call.controller.signal, controller)]
   if (call.exec.signal !== call.controller.signal) releases.push(forward(call.exec.signal, controller))
   const body = attempt(engine, call, offer, controller.signal)
@@ -136,17 +146,19 @@ interface Extras {
 }
 
 async function finish(engine: Engine, tool: ToolDefinition, output: ToolOutput, extras: Extras): Promise<ToolResult> {
+  const parts = isToolResult(output) ? output : { value: output as unknown, content: undefined, meta: undefined }
+  const { value, content, meta } = parts
   try {
-    const { value, content, meta, isError } = isToolResult(output) ? output : { value: output ?? undefinedOf(output) }
-    return await build(engine, tool, { value, content, meta, isError: isError === true, ...extras })
+    return await build(engine, tool, {
+      value,
+      content,
+      meta,
+      isError: isToolResult(output) && !!output.isError,
+      ...extras,
+    })
   } catch (error) {
-    return unusable(errorMessage(error), extras.contexts)
+    return unusable(inWords(error), extras.contexts)
   }
-}
-
-/** `null` is a value, `undefined` is none. */
-function undefinedOf(output: null | undefined | void): null | undefined {
-  return output === null ? null : undefined
 }
 
 interface Outcome extends Extras {

@@ -8,11 +8,20 @@ export type ParsedJson = { readonly value: JsonValue } | { readonly problem: str
 export function parseArguments(text: string): ParsedJson {
   if (text.trim() === '') return { value: {} }
   try {
-    return { value: JSON.parse(text) as JsonValue }
+    const value = JSON.parse(text) as JsonValue
+    return nests(value, MAX_DEPTH) ? { problem: `nested too deeply: more than ${MAX_DEPTH} levels` } : { value }
   } catch {
     // Node's own message has a position in some versions and cases only, so the place is found again below.
-    return { problem: locate(text) }
+    return { problem: `not valid JSON: ${locate(text)}` }
   }
+}
+
+/** Far more than any tool means, far less than what would overflow a stack. */
+const MAX_DEPTH = 256
+
+function nests(value: JsonValue, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return depth === 0 || Object.values(value).some(item => nests(item as JsonValue, depth - 1))
 }
 
 const TOKEN =
@@ -45,7 +54,7 @@ function locate(text: string): string {
       continue
     }
     const at = from + (/^[\t\n\r ]*/.exec(text.slice(from))?.[0].length ?? 0)
-    return place(text, at, expect)
+    return place(text, at, expect, match !== null)
   }
 }
 
@@ -71,11 +80,12 @@ function step(expect: Expect, match: RegExpExecArray, open: ('{' | '[')[], after
   return after()
 }
 
-function place(text: string, at: number, expect: Expect): string {
+function place(text: string, at: number, expect: Expect, whole: boolean): string {
   const line = text.slice(0, at).split('\n').length
   const where = `position ${at}${line > 1 ? ` (line ${line})` : ''}`
   if (at >= text.length) return `the text ends at ${where} where ${EXPECT[expect]} is expected`
   const rest = text.slice(at, at + 30)
-  if (text[at] === '"') return `the string that starts at ${where} is not closed or holds a bad escape: ${rest}`
+  if (text[at] === '"' && !whole)
+    return `the string that starts at ${where} is not closed or holds a bad escape: ${rest}`
   return `${EXPECT[expect]} is expected at ${where}, got: ${rest}`
 }

@@ -6,11 +6,14 @@ import { joinProblems, problemsOf } from './arguments.ts'
 import { abortCall, type Call, type Engine } from './call.ts'
 import type { PreToolDecision, ToolResult } from './definition.ts'
 import { listenersOf, type NamedListener } from './listeners.ts'
-import { failedResult, snapshot, withoutStack } from './result.ts'
+import { failedResult, inWords, snapshot } from './result.ts'
 import { ABORTED, untilAborted } from './signals.ts'
 
 /** Listeners that undo each other's rewrites would go on for ever. */
 const MAX_REWRITES = 8
+
+/** Which plugin's listener an error came from. */
+const blame = new WeakMap<object, string>()
 
 /** Leaves `call.result` undefined when the call may run. Never rejects. */
 export async function judge(engine: Engine, call: Call): Promise<void> {
@@ -22,8 +25,9 @@ export async function judge(engine: Engine, call: Call): Promise<void> {
   } catch (error) {
     // Whoever should have judged did not: the call must not run, and there is no outcome to take further.
     engine.warn(`a check of tool "${call.name}" failed, so that the call was not run: ${errorMessage(error)}`)
-    const words = withoutStack(errorMessage(error))
-    call.result = failedResult('TOOL_POLICY_FAILED', `the call was not run because a check failed: ${words}`)
+    const whose = blame.get(error as object)
+    const check = whose ? `a check by ${whose}` : 'a check'
+    call.result = failedResult('TOOL_POLICY_FAILED', `the call was not run because ${check} failed: ${inWords(error)}`)
     call.final = true
   }
 }
@@ -32,26 +36,31 @@ async function decide(engine: Engine, call: Call): Promise<ToolResult | undefine
   const invalid = await refuseArguments(engine, call)
   if (invalid) return invalid
   const listeners = listenersOf(engine.ctx, call.scope, 'tools/pre-execute')
-  const outputs = new Map<NamedListener, JsonValue>()
-  let ask: { reason: string | undefined } | undefined
-  for (let rewrites = 0; ; rewrites++) {
-    const round = await askListeners(call, listeners, outputs)
-    if (round.decision.kind === 'deny') return denied(round.decision.reason)
-    if (round.decision.kind === 'ask') ask = { reason: round.decision.reason }
-    const { rewriter } = round
-    if (!rewriter) break
-    // The listener that rewrites is not heard again on its own output, so its wish to ask stands.
-    ask = rewriter.decision.kind === 'ask' ? { reason: rewriter.decision.reason } : undefined
-    if (rewrites === MAX_REWRITES) return denied(`${names(outputs)} keep rewriting the arguments of this call`)
-    call.args = rewriter.arguments
-    call.rewrittenBy = rewriter.by
-    outputs.set(rewriter.listener, rewriter.arguments)
+  const rewrites: Rewriter[] = []
+  let decision: PreToolDecision
+  for (;;) {
+    const round = await askListeners(call, listeners, rewrites)
+    // Aborted meanwhile: the call has its result, and must not change any more.
+    if (call.final) return undefined
+    decision = round.decision
+    if (decision.kind === 'deny') return denied(decision.reason)
+    if (!round.rewriter) break
+    if (rewrites.length === MAX_REWRITES) return denied(`${names(rewrites)} keep rewriting the arguments of this call`)
+    rewrites.push(round.rewriter)
+    call.args = round.rewriter.arguments
+    call.rewrittenBy = round.rewriter.by
     const wrong = await refuseArguments(engine, call)
     if (wrong) return wrong
   }
-  if (ask) {
+  // Who was passed over on its own output is not asked again, so that its wish to ask stands.
+  const asks = [
+    decision,
+    ...rewrites.filter(({ listener }) => isOwnOutput(call, listener, rewrites)).map(r => r.decision),
+  ]
+  const ask = asks.find(answer => answer.kind === 'ask')
+  if (ask?.kind === 'ask') {
     const refused = await approve(engine, call, ask.reason)
-    if (refused) return refused
+    if (refused || call.final) return refused
   }
   return guard(engine, call)
 }
@@ -60,12 +69,12 @@ async function refuseArguments(engine: Engine, call: Call): Promise<ToolResult |
   const { tool, malformed, rewrittenBy } = call
   // A tool that nobody offers is still shown to policy; there is nothing to check against.
   if (!tool) return undefined
-  if (malformed !== undefined && !rewrittenBy) {
+  if (malformed !== undefined) {
     const help = 'Nothing was run. Send the whole arguments again as one JSON object.'
-    return failedResult('INVALID_ARGUMENTS', `invalid arguments: not valid JSON: ${malformed}. ${help}`)
+    return failedResult('INVALID_ARGUMENTS', `invalid arguments: ${malformed}. ${help}`)
   }
   const warn = (text: string) => engine.warn(`tool "${tool.name}": ${text}`)
-  const problems = await problemsOf(tool.parameters, call.args, 'the whole', warn)
+  const problems = await problemsOf(tool.parameters, call.args, 'the arguments', warn)
   if (!problems.length) return undefined
   const who = rewrittenBy ? `invalid arguments, as ${rewrittenBy} rewrote them` : 'invalid arguments'
   return failedResult('INVALID_ARGUMENTS', `${who}: ${joinProblems(problems)}`)
@@ -85,21 +94,19 @@ interface Rewriter {
 async function askListeners(
   call: Call,
   listeners: readonly NamedListener[],
-  outputs: ReadonlyMap<NamedListener, JsonValue>,
+  rewrites: readonly Rewriter[],
 ): Promise<{ decision: PreToolDecision; rewriter: Rewriter | undefined }> {
   const proposals: Rewriter[] = []
   const from = async (index: number): Promise<PreToolDecision> => {
     const listener = listeners[index]
     if (!listener) return { kind: 'allow' }
-    const own = outputs.get(listener)
-    if (own !== undefined && isDeepStrictEqual(own, call.args)) return from(index + 1)
-    const decision = checked(await listener.run(call.exec, () => from(index + 1)), listener)
+    if (isOwnOutput(call, listener, rewrites)) return from(index + 1)
+    const decision = await answerOf(listener, call, () => from(index + 1))
     if (decision.kind === 'deny' || decision.arguments === undefined) return decision
-    const wanted = snapshot(decision.arguments, `the arguments that ${listener.plugin} wants`)
-    if (isDeepStrictEqual(wanted, call.args)) return decision
+    if (isDeepStrictEqual(decision.arguments, call.args)) return decision
     const by = decision.by ?? listener.plugin
-    proposals.push({ listener, decision, arguments: wanted, by })
-    return { ...decision, arguments: wanted, by }
+    proposals.push({ listener, decision, arguments: decision.arguments, by })
+    return { ...decision, by }
   }
   const decision = await from(0)
   if (decision.kind === 'deny' || decision.arguments === undefined) return { decision, rewriter: undefined }
@@ -108,14 +115,33 @@ async function askListeners(
   return { decision, rewriter }
 }
 
-function checked(decision: unknown, listener: NamedListener): PreToolDecision {
-  const kind = (decision as PreToolDecision | null | undefined)?.kind
-  if (kind === 'allow' || kind === 'deny' || kind === 'ask') return decision as PreToolDecision
-  throw new TypeError(`${listener.plugin} answered tools/pre-execute with no decision; it must return one, or next()`)
+function isOwnOutput(call: Call, listener: NamedListener, rewrites: readonly Rewriter[]): boolean {
+  const last = rewrites.findLast(rewrite => rewrite.listener === listener)
+  return last !== undefined && isDeepStrictEqual(last.arguments, call.args)
 }
 
-function names(outputs: ReadonlyMap<NamedListener, JsonValue>): string {
-  return [...new Set([...outputs.keys()].map(listener => listener.plugin))].join(' and ')
+async function answerOf(
+  listener: NamedListener,
+  call: Call,
+  next: () => Promise<PreToolDecision>,
+): Promise<PreToolDecision> {
+  try {
+    const decision = (await listener.run(call.exec, next)) as PreToolDecision | null | undefined
+    if (decision?.kind === 'deny') return decision
+    if (decision?.kind === 'allow' || decision?.kind === 'ask') {
+      if (decision.arguments === undefined) return decision
+      return { ...decision, arguments: snapshot(decision.arguments, 'what it wants as arguments') }
+    }
+    throw new TypeError('it answered tools/pre-execute with no decision; it must return one, or next()')
+  } catch (error) {
+    // The innermost listener that an error came through is where it came from.
+    if (typeof error === 'object' && error && !blame.has(error)) blame.set(error, listener.plugin)
+    throw error
+  }
+}
+
+function names(rewrites: readonly Rewriter[]): string {
+  return [...new Set(rewrites.map(({ listener }) => listener.plugin))].join(' and ')
 }
 
 async function approve(engine: Engine, call: Call, reason: string | undefined): Promise<ToolResult | undefined> {

@@ -1,6 +1,6 @@
 /** Results: the one constructor for a tool's code, how values become text, and how failures are worded. */
 
-import { errorMessage, type HarnessError, isHarnessError, type JsonValue, toJson } from '@cambium/core'
+import { errorMessage, isHarnessError, type JsonValue, toJson } from '@cambium/core'
 import type { ResultBlock, UserMessage } from '@cambium/llm'
 import { type ToolResult, type ToolResultValue, toolResultMark } from './definition.ts'
 
@@ -70,25 +70,21 @@ export function failedResult(
   return createResult({ ...more, isError: true, content: [text(`Error: ${message}`)], error: { code, message } })
 }
 
-/** What a thrown value tells the model: its message without any stack, and its code if it has one. */
+/** What a thrown value tells the model, with its code if it has one. */
 export function thrownResult(error: unknown): ToolResult {
-  if (isHarnessError(error)) return failedResult(error.code, inWords(error))
   const code = (error as { code?: unknown } | null | undefined)?.code
   const known = typeof code === 'string' && /^[A-Z][A-Z0-9_]*$/.test(code)
-  return failedResult(known ? code : 'TOOL_FAILED', withoutStack(errorMessage(error)) || 'the tool failed')
+  return failedResult(known ? code : 'TOOL_FAILED', inWords(error) || 'the tool failed')
 }
 
-function inWords(error: HarnessError): string {
-  const where = error.where ? ` (${error.where})` : ''
-  return `${error.problem}${where}${error.fix ? `\n${error.fix}` : ''}`
-}
-
-/** Messages of wrapped errors often carry a whole stack along. */
-export function withoutStack(message: string): string {
-  return message
-    .split('\n')
-    .filter(line => !/^\s+at .*(:\d+:\d+\)?|<anonymous>\)?|\(native\))$/.test(line))
-    .join('\n')
+/** A thrown value in words for a model: never a stack, which messages of wrapped errors often carry along. */
+export function inWords(error: unknown): string {
+  if (isHarnessError(error)) {
+    const where = error.where ? ` (${error.where})` : ''
+    return `${error.problem}${where}${error.fix ? `\n${error.fix}` : ''}`
+  }
+  const lines = errorMessage(error).split('\n')
+  return lines.filter(line => !/^\s+at .*(:\d+:\d+\)?|<anonymous>\)?|\(native\))$/.test(line)).join('\n')
 }
 
 /** A canonical value as the model reads it: text as it is, anything else as indented JSON. */

@@ -4,7 +4,7 @@ import { errorMessage, notify, waterfall } from '@cambium/core'
 import type { Call, Engine } from './call.ts'
 import type { PostToolDecision, ToolResult } from './definition.ts'
 import { build } from './dispatch.ts'
-import { createResult, failedResult, withoutStack } from './result.ts'
+import { createResult, failedResult, inWords } from './result.ts'
 
 const ACCEPT: PostToolDecision = Object.freeze({ kind: 'accept' })
 
@@ -17,16 +17,14 @@ export async function settle(engine: Engine, call: Call): Promise<ToolResult> {
       result = await review(engine, call, before)
     } catch (error) {
       engine.warn(`a check of the result of tool "${call.name}" failed: ${errorMessage(error)}`)
-      const words = withoutStack(errorMessage(error))
       result = failedResult(
         'TOOL_POLICY_FAILED',
-        `the call ended, but its result is withheld: a check failed: ${words}`,
+        `the call ended, but its result is withheld: a check failed: ${inWords(error)}`,
       )
     }
   }
   call.close()
   call.result = result = Object.freeze({ ...result, durationMs: before.durationMs })
-  Object.freeze(call.exec)
   notify(engine.ctx, call.scope, 'tools/result', call.exec, result)
   return result
 }

@@ -1,8 +1,15 @@
 /** Joining and waiting on abort signals without leaving listeners behind. */
 
-const ABORTED: unique symbol = Symbol('aborted')
+import { setMaxListeners } from 'node:events'
 
-export { ABORTED }
+export const ABORTED: unique symbol = Symbol('aborted')
+
+/** A controller whose signal any number of calls and tools may listen to without Node suspecting a leak. */
+export function createController(): AbortController {
+  const controller = new AbortController()
+  setMaxListeners(0, controller.signal)
+  return controller
+}
 
 /** Aborts `controller` with the reason of `signal`, until `stop`. */
 export function forward(signal: AbortSignal, controller: AbortController): () => void {

@@ -130,7 +130,11 @@ function checkObject(schema: JsonObject, value: JsonObject, path: string, option
   for (const key of known) {
     const item = value[key]
     if (item === undefined || (options.nullIsAbsent && isAbsent(schema, key, item))) continue
+    const before = problems.length
     walk(properties[key], item, join(path, key), options, problems)
+    if (item === null && problems.length > before && !requiredOf(schema).includes(key)) {
+      problems[before] += ' (leave it out instead)'
+    }
   }
   if (rest === undefined || rest === true) return
   for (const key of unknown) {
@@ -214,7 +218,6 @@ function hasType(type: string, value: JsonValue): boolean {
 
 /** What to write in place of a value that is right but for its quotes. */
 function hint(types: readonly string[], value: JsonValue): string {
-  if (value === null) return ' (leave it out instead)'
   if (typeof value !== 'string') return ''
   if (types.includes('array') || types.includes('object')) {
     return /^\s*[[{]/.test(value) ? ' (write the value itself, not JSON text in a string)' : ''

@@ -28,7 +28,7 @@ export interface FakeAgent {
 }
 
 /** An agent in the middle of its first step. */
-export function fakeAgent(ctx: Context, parent?: Agent): FakeAgent {
+export async function fakeAgent(ctx: Context, parent?: Agent): Promise<FakeAgent> {
   const log = ctx.sessions.create()
   log.append('turn/start', { turn: 1 })
   log.append('step/start', { turn: 1, step: 1 })
@@ -36,7 +36,7 @@ export function fakeAgent(ctx: Context, parent?: Agent): FakeAgent {
   const agent = { id: log.id, session: log, status: 'running' } as unknown as { ctx: Context } & Agent
   // Registrations through the agent's context need the services that its owner injects.
   let scope: ScopeHandle | undefined
-  void ctx.inject(['tools'], inner => {
+  await ctx.inject(['tools'], inner => {
     scope = createScope(inner, agent, parent)
   })
   Object.assign(agent, {
@@ -77,7 +77,7 @@ export const raw = (name: string, more: Partial<ToolDefinition> = {}): ToolDefin
 })
 
 /** A promise with its resolver: what a test lets go on when it wants to. */
-export function latch<T = void>() {
+export function latch<T = void>(): { promise: Promise<T>; open: (value: T) => void } {
   let open!: (value: T) => void
   const promise = new Promise<T>(resolve => {
     open = resolve
