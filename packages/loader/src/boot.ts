@@ -2,7 +2,8 @@
 
 import { type Context, createRoot, type RootOptions, renderLog } from '@cambium/core'
 import { App } from './app.ts'
-import { type ReadOptions, readTree, type TreeFile, type TreeSource } from './read.ts'
+import type { TreeSource } from './load.ts'
+import { type ReadOptions, readTree, type TreeFile } from './read.ts'
 import { createTree, type Tree, type TreeOptions } from './tree.ts'
 import { FiniteWork } from './work.ts'
 

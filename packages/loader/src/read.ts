@@ -1,19 +1,16 @@
 /** From files to rows: includes followed, layers laid over, expressions evaluated, every mistake collected. */
 
-import { readFileSync, realpathSync } from 'node:fs'
+import { realpathSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { HarnessError } from '@cambium/core'
 import { createEvaluator, type Env } from './expression.ts'
 import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from './layers.ts'
+import { TreeFiles, type TreeSource } from './load.ts'
 import { throwMistakes } from './mistakes.ts'
 import { inRow, type Row, type RowKeys, readKeys } from './row.ts'
 import { createSource, placeOf, type Source } from './source.ts'
 import { ABSENT, describe, type Expression, locate, type MapValue, toData, type Value } from './value.ts'
-import { parseYaml } from './yaml.ts'
-
-/** A tree's text: a file, or text that is treated as if it stood in `file` (`./cordis.yml` by default). */
-export type TreeSource = { readonly file: string } | { readonly text: string; readonly file?: string }
 
 export interface ReadOptions {
   /** What `!env` and the `env` of `!js` see; the process's environment by default. */
@@ -71,17 +68,16 @@ class TreeReader {
   private readonly options: ReadOptions
   private readonly env: Env
   private readonly evaluate: (expression: Expression) => unknown
-  private readonly files = new Set<string>()
-  /** An included file is parsed once, so that its expressions are evaluated once. */
-  private readonly included = new Map<string, { value: Value | undefined }>()
+  private readonly files: TreeFiles
   private readonly unmatched = new Map<string, HarnessError>()
-  private mistakes: HarnessError[] = []
+  private readonly mistakes: HarnessError[] = []
   private layers: Layer[] = []
   /** Place of each id by its lower-case spelling: ids that differ by case only are told apart by nobody. */
   private ids = new Map<string, { id: string; at: string }>()
 
   constructor(options: ReadOptions) {
     this.options = options
+    this.files = new TreeFiles(this.mistakes)
     this.env = options.env ?? process.env
     this.evaluate = createEvaluator(this.env)
   }
@@ -89,11 +85,11 @@ class TreeReader {
   read(source: TreeSource): TreeFile {
     const file = resolve(source.file ?? 'cordis.yml')
     const root = createSource(file)
-    const value = this.parse(source, root)
+    const value = this.files.parse(source, root)
     throwMistakes(this.mistakes, root.label)
     const patches = (this.options.patches ?? []).flatMap(patch => {
       const patchSource = createSource(resolve(patch.file ?? 'patch.yml'))
-      return patchLayers(this.parse(patch, patchSource), this.mistakes)
+      return patchLayers(this.files.parse(patch, patchSource), this.mistakes)
     })
     throwMistakes(this.mistakes, 'the patches')
 
@@ -110,27 +106,7 @@ class TreeReader {
     }
     this.unusedLayers()
     throwMistakes(this.mistakes, root.label)
-    return { label: root.label, file, rows, files: [...this.files], unmatched: this.unmatched }
-  }
-
-  private parse(from: TreeSource, source: Source): Value | undefined {
-    const text = 'text' in from ? from.text : this.load(source.file, undefined)
-    if (!('text' in from)) this.files.add(source.file)
-    return text === undefined ? undefined : parseYaml(text, source, this.mistakes)
-  }
-
-  private load(file: string, where: string | undefined): string | undefined {
-    try {
-      return readFileSync(file, 'utf8')
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      const what = code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`
-      const fix = where ? 'correct the path; it is relative to the file that names it' : 'name a file that exists'
-      this.mistakes.push(
-        new HarnessError('TREE_FILE_UNREADABLE', `${createSource(file).label}: ${what}`, { where, fix, cause: error }),
-      )
-      return undefined
-    }
+    return { label: root.label, file, rows, files: [...this.files.names], unmatched: this.unmatched }
   }
 
   private rows(list: Value | undefined, above: Above): Row[] {
@@ -289,20 +265,9 @@ class TreeReader {
       this.mistakes.push(new HarnessError('TREE_INCLUDE_CYCLE', `files include each other: ${chain}`, { where, fix }))
       return []
     }
-    const known = this.included.get(file) ?? this.open(file, where)
-    if (!known) return []
-    this.included.set(file, known)
-    return this.rows(known.value, { ...below, files: [...below.files, file] })
-  }
-
-  private open(file: string, where: string) {
-    this.files.add(file)
-    const text = this.load(file, where)
-    if (text === undefined) return undefined
-    const source = createSource(file)
-    const before = this.mistakes.length
-    const value = parseYaml(text, source, this.mistakes)
-    return this.mistakes.length > before ? undefined : { value }
+    const included = this.files.include(file, where)
+    if (!included) return []
+    return this.rows(included.value, { ...below, files: [...below.files, file] })
   }
 
   private includeMistake(keys: RowKeys, id: string, problem: string) {

@@ -3,8 +3,8 @@
 import { errorMessage, type HarnessError, isHarnessError } from '@cambium/core'
 import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
 import { claim } from './claim.ts'
+import type { TreeSource } from './load.ts'
 import { mistakesOf } from './mistakes.ts'
-import type { TreeSource } from './read.ts'
 
 export interface StartOptions extends BootOptions {
   /** Bound of an orderly end, in milliseconds; after it the process ends as it is. */

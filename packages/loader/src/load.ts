@@ -1,0 +1,55 @@
+/** The texts of a tree: its own file, patches and includes. */
+
+import { readFileSync } from 'node:fs'
+import { HarnessError } from '@cambium/core'
+import { createSource, type Source } from './source.ts'
+import type { Value } from './value.ts'
+import { parseYaml } from './yaml.ts'
+
+/** A tree's text: a file, or text that is treated as if it stood in `file` (`./cordis.yml` by default). */
+export type TreeSource = { readonly file: string } | { readonly text: string; readonly file?: string }
+
+export class TreeFiles {
+  /** Absolute paths of all that was read, or tried. */
+  readonly names = new Set<string>()
+  private readonly mistakes: HarnessError[]
+  /** An included file is parsed once, so that its expressions are evaluated once. */
+  private readonly included = new Map<string, { value: Value | undefined }>()
+
+  constructor(mistakes: HarnessError[]) {
+    this.mistakes = mistakes
+  }
+
+  parse(from: TreeSource, source: Source): Value | undefined {
+    const text = 'text' in from ? from.text : this.read(source.file, undefined)
+    return text === undefined ? undefined : parseYaml(text, source, this.mistakes)
+  }
+
+  /** The value of a file that is named at `where`; undefined when it has mistakes, which are told then. */
+  include(file: string, where: string): { value: Value | undefined } | undefined {
+    const known = this.included.get(file)
+    if (known) return known
+    const text = this.read(file, where)
+    if (text === undefined) return undefined
+    const before = this.mistakes.length
+    const included = { value: parseYaml(text, createSource(file), this.mistakes) }
+    if (this.mistakes.length > before) return undefined
+    this.included.set(file, included)
+    return included
+  }
+
+  private read(file: string, where: string | undefined): string | undefined {
+    this.names.add(file)
+    try {
+      return readFileSync(file, 'utf8')
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      const what = code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`
+      const fix = where ? 'correct the path; it is relative to the file that names it' : 'name a file that exists'
+      this.mistakes.push(
+        new HarnessError('TREE_FILE_UNREADABLE', `${createSource(file).label}: ${what}`, { where, fix, cause: error }),
+      )
+      return undefined
+    }
+  }
+}
