@@ -174,6 +174,28 @@ describe('a tree', () => {
     expect(log).toEqual(['-stuck'])
   })
 
+  test('disposes at once what a start brings after it was given up', async () => {
+    let finish = (_disposer: () => void) => {}
+    const stuck = {
+      apply: () =>
+        new Promise<() => void>(resolve => {
+          finish = resolve
+        }),
+    }
+    const failure = bootTree(
+      { text: '- { id: s, name: stuck }' },
+      { modules: { stuck }, settleMs: 20, write: () => {} },
+    )
+    await expect(failure).rejects.toThrow('TREE_SETTLE_TIMEOUT')
+    await new Promise<void>(resolve => {
+      finish(() => {
+        log.push('late')
+        resolve()
+      })
+    })
+    expect(log).toEqual(['late'])
+  })
+
   test('starts a consumer once its provider is there, wherever that row stands', async () => {
     await boot('- { id: c, name: reader }\n- { id: p, name: red }')
     expect(log).toEqual(['c reads red'])
@@ -347,6 +369,7 @@ describe('a change', () => {
     expect(log).toEqual(['-old', '+new', '+d'])
     expect(ping(tree)).toEqual(['a', 'new', 'c', 'd'])
     expect(tree.tree.rows()[0]!.row.at).toBe('cordis.yml:2:3')
+    expect(rowOf(tree.tree.rows()[0]!.fiber!.ctx)).toMatchObject({ at: 'cordis.yml:2:3', path: [0] })
   })
 
   test('gives a row whose name changed the other plugin', async () => {
