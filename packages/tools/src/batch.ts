@@ -16,9 +16,9 @@ export async function runBatch(
   calls: readonly ToolCall[],
   { agent, signal: outer, limit }: BatchOptions & { limit: number },
 ): Promise<BatchOutcome> {
-  const controller = createController()
-  const release = forward(outer, controller)
-  const { signal } = controller
+  const hub = createController()
+  const release = forward(outer, hub)
+  const { signal } = hub
   const { session } = agent
   const { turn, step } = session.open
   const results: ToolResult[] = []

@@ -50,43 +50,59 @@ export interface Call extends Omit<CallInput, 'arguments'> {
   close(): void
 }
 
+/** What listeners get: reads through to the call, and only the signal can be set. */
+class ExecutionView implements ToolExecution {
+  readonly #call: Call
+  readonly parent?: ToolExecution
+  signal: AbortSignal
+
+  constructor(call: Call) {
+    this.#call = call
+    this.signal = call.controller.signal
+    if (call.parent) this.parent = call.parent
+  }
+
+  get callId() {
+    return this.#call.callId
+  }
+  get name() {
+    return this.#call.name
+  }
+  get arguments() {
+    return this.#call.args
+  }
+  get tool() {
+    return this.#call.tool
+  }
+  get agent() {
+    return this.#call.agent
+  }
+}
+
 export function openCall(engine: Engine, input: CallInput, parsed: ParsedJson = parseArguments(input.arguments)): Call {
+  const { callId, name, agent, scope, parent, signal, publish } = input
   const controller = createController()
-  const offer = engine.catalogue.view(input.scope).offers.get(input.name)
-  const { callId, name, agent, parent } = input
-  const call: Call = {
-    ...input,
+  const offer = engine.catalogue.view(scope).offers.get(name)
+  const call: Omit<Call, 'exec'> & { exec?: ToolExecution } = {
+    callId,
+    name,
+    agent,
+    scope,
+    parent,
+    signal,
+    publish,
     args: deepFreeze('value' in parsed ? parsed.value : input.arguments),
     malformed: 'problem' in parsed ? parsed.problem : undefined,
     offer,
     tool: offer?.definition,
-    exec: {
-      get callId() {
-        return callId
-      },
-      get name() {
-        return name
-      },
-      get arguments() {
-        return call.args
-      },
-      get tool() {
-        return call.tool
-      },
-      get agent() {
-        return agent
-      },
-      ...(parent ? { parent } : {}),
-      signal: controller.signal,
-    },
     controller,
     rewrittenBy: undefined,
     result: undefined,
     final: false,
-    close: forward(input.signal, controller),
+    close: forward(signal, controller),
   }
-  Object.preventExtensions(call.exec)
-  return call
+  call.exec = new ExecutionView(call as Call)
+  return call as Call
 }
 
 /** Ends the call for good: policy had no say yet, or its say does not matter any more. */

@@ -18,7 +18,7 @@ import {
   snapshot,
   thrownResult,
 } from './result.ts'
-import { createController, forward } from './signals.ts'
+import { either } from './signals.ts'
 
 /** Runs the call unless it has a result already. Ends when every body it started has ended. Never rejects. */
 export async function dispatch(engine: Engine, call: Call): Promise<void> {
@@ -79,10 +79,9 @@ async function runBody(engine: Engine, call: Call, bodies: Promise<ToolResult>[]
     const what = `tool "${call.name}" was reloaded or withdrawn while the call waited`
     return failedResult('TOOL_CHANGED', `${what}; nothing was run. Call it again if it is still there.`)
   }
-  const controller = createController()
-  const releases = [forward(call.controller.signal, controller)]
-  if (call.exec.signal !== call.controller.signal) releases.push(forward(call.exec.signal, controller))
-  const body = attempt(engine, call, offer, controller.signal)
+  const own = call.controller.signal
+  const { signal, release } = call.exec.signal === own ? { signal: own, release() {} } : either(own, call.exec.signal)
+  const body = attempt(engine, call, offer, signal)
   bodies.push(body)
   const running: Running = { ended: body, abort: reason => call.controller.abort(reason) }
   offer.running.add(running)
@@ -90,7 +89,7 @@ async function runBody(engine: Engine, call: Call, bodies: Promise<ToolResult>[]
     return await body
   } finally {
     offer.running.delete(running)
-    for (const release of releases) release()
+    release()
   }
 }
 

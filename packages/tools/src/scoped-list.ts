@@ -5,6 +5,7 @@ import { type Context, type ScopeKey, scopeChain, scopeOf } from '@cambium/core'
 export class ScopedList<V> {
   private readonly global = new Set<{ readonly value: V }>()
   private readonly layers = new WeakMap<ScopeKey, Set<{ readonly value: V }>>()
+  private size = 0
   private readonly changed: (() => void) | undefined
 
   constructor(changed?: () => void) {
@@ -17,9 +18,12 @@ export class ScopedList<V> {
     const entry = { value }
     return ctx.effect(() => {
       layer.add(entry)
+      this.size++
       this.changed?.()
       return () => {
-        if (layer.delete(entry)) this.changed?.()
+        if (!layer.delete(entry)) return
+        this.size--
+        this.changed?.()
       }
     }, label) as unknown as () => void
   }
@@ -32,6 +36,7 @@ export class ScopedList<V> {
 
   /** Those that `scope` is under: global ones first, its own last. */
   chain(scope: ScopeKey | undefined): V[] {
+    if (!this.size) return []
     const keys = [undefined, ...[...scopeChain(scope)].reverse()]
     return keys.flatMap(key => this.own(key))
   }

@@ -19,6 +19,18 @@ export function forward(signal: AbortSignal, controller: AbortController): () =>
   return () => signal.removeEventListener('abort', abort)
 }
 
+/** A signal that aborts with the first of the two, until `release`. */
+export function either(one: AbortSignal, other: AbortSignal): { signal: AbortSignal; release(): void } {
+  const controller = createController()
+  const stops = [forward(one, controller), forward(other, controller)]
+  return {
+    signal: controller.signal,
+    release() {
+      for (const stop of stops) stop()
+    },
+  }
+}
+
 /** Settles with `work`, or with {@link ABORTED} as soon as `signal` aborts; what `work` does then is nobody's concern. */
 export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal): Promise<T | typeof ABORTED> {
   return new Promise((resolve, reject) => {
