@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { foldOutcome, Progress, StatusLine } from '@cambium/cli/progress'
+import { foldOutcome, Progress, retryLine, StatusLine } from '@cambium/cli/progress'
 import type { Context } from '@cambium/core'
 import { createUserMessage, price } from '@cambium/llm'
 import type {} from '@cambium/loader'
@@ -44,20 +44,22 @@ async function repair(ctx: Context, copy: string, signal: AbortSignal): Promise<
   const { agent, dispose } = await ctx.agents.create({ cwd: copy, model: `${route.provider}/${route.model}` })
   signal.addEventListener('abort', () => agent.cancel({ by: 'user' }), { once: true })
   const terminal = process.stderr.isTTY === true
+  const line = new StatusLine(process.stderr, terminal)
   const progress = new Progress({
-    line: new StatusLine(process.stderr, terminal),
+    line,
     color: terminal && !process.env.NO_COLOR,
     present: (tool, args) => ctx.tools.get(tool, agent)?.presentCall?.(args),
   })
   ctx.on('session/event', (session, event) => {
     if (session === agent.session) progress.event(event)
   })
+  ctx.on('llm/retry', notice => line.print(retryLine(notice)))
   progress.start(`${route.provider}/${route.model}`)
   agent.followup(createUserMessage({ content: TASK, source: { kind: 'user' } }))
   await agent.whenIdle()
   const outcome = foldOutcome(agent.session.events(), (usage, used) => price(usage, ctx.llm.modelInfo(used)))
   progress.stop()
-  console.error(progress.summary(outcome, agent.id))
+  line.print(progress.summary(outcome, agent.id))
   await dispose()
 
   console.log(`\n${outcome.answer || outcome.failure?.message}\n`)
@@ -65,6 +67,11 @@ async function repair(ctx: Context, copy: string, signal: AbortSignal): Promise<
   // The agent's own account proves nothing: the tests are run once more, here.
   const tests = spawnSync(process.execPath, ['--test'], { cwd: copy, encoding: 'utf8' })
   const passed = tests.status === 0
-  console.log(passed ? 'The tests pass now.' : `The tests still fail:\n${tests.stdout}`)
+  console.log(passed ? 'The tests pass now.' : `The tests still fail:\n${failures(tests.stdout)}`)
   return passed ? 0 : 1
+}
+
+/** The lines of a TAP report that name what failed, and its counts. */
+function failures(report: string): string {
+  return (report.match(/^not ok .*|^# (tests|pass|fail) .*/gm) ?? [report]).join('\n')
 }

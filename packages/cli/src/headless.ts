@@ -2,7 +2,7 @@
 
 import type { Agent, AgentHandle } from '@cambium/agent'
 import { type Context, sleep } from '@cambium/core'
-import { createUserMessage, price, type RetryNotice, type UserMessage } from '@cambium/llm'
+import { createUserMessage, price, type UserMessage } from '@cambium/llm'
 import type {} from '@cambium/loader'
 import type { Session } from '@cambium/session'
 import type {} from '@cambium/tools'
@@ -15,6 +15,7 @@ import { foldOutcome, type Outcome } from './outcome.ts'
 import { eventLine, failureReport, OUTPUT_FORMS, type OutputForm, reportText, Stdout } from './output.ts'
 import { plural } from './printable.ts'
 import type { Progress } from './progress.ts'
+import { retryLine } from './retry-line.ts'
 import { processSurface, type Surface } from './surface.ts'
 
 export const name = 'headless'
@@ -211,12 +212,6 @@ class HeadlessRun {
   private elapsed(): number {
     return Math.round(performance.now() - this.startedAt)
   }
-}
-
-/** `connection refused at 127.0.0.1:8080, trying again (2/5)` */
-export function retryLine({ failure, attempt, maxAttempts, delayMs }: RetryNotice): string {
-  const wait = delayMs < 2000 ? '' : ` in ${Math.round(delayMs / 1000)} s`
-  return `${failure.message.replace(/\.$/, '')}, trying again${wait} (${attempt}/${maxAttempts})`
 }
 
 function deniedLine(denied: Outcome['denied']): string {

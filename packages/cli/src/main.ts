@@ -10,7 +10,7 @@ import { type Host, processHost } from './host.ts'
 import { installed } from './installation.ts'
 
 /** Runs one command line; `argv` is without the program. Resolves with the exit code and never rejects. */
-export async function main(argv: readonly string[] = process.argv.slice(2), host: Host = processHost): Promise<number> {
+export async function main(argv: readonly string[], host: Host = processHost): Promise<number> {
   const [name = '', ...rest] = argv
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   try {

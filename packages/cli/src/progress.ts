@@ -9,6 +9,7 @@ import { count, duration, oneLine, plural } from './printable.ts'
 import type { StatusLine } from './status-line.ts'
 
 export { foldOutcome, type Outcome } from './outcome.ts'
+export { retryLine } from './retry-line.ts'
 export { StatusLine } from './status-line.ts'
 
 const FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
@@ -148,10 +149,11 @@ export class Progress {
     const { dim, green, red, yellow } = this.color
     const took = dim(duration(data.durationMs ?? (call ? this.now() - call.startedAt : 0)))
     const text = call?.text ?? 'a call'
-    if (!block.isError) return this.line.print(`${green('✓')} ${text} ${took}`)
-    const why = oneLine(data.error?.message ?? firstLine(block.content), MAX_CALL)
-    const refused = POLICY_CODES.has(data.error?.code ?? '')
-    this.line.print(`${refused ? yellow('⊘') : red('✗')} ${text} ${took}${why ? `\n  ${dim(why)}` : ''}`)
+    const exit = exitOf(data.meta)
+    if (!block.isError && !exit) return this.line.print(`${green('✓')} ${text} ${took}`)
+    const [why = ''] = (exit || data.error?.message || textIn(block.content)).split('\n', 1)
+    const mark = POLICY_CODES.has(data.error?.code ?? '') ? yellow('⊘') : red('✗')
+    this.line.print(`${mark} ${text} ${took}${why ? `\n  ${dim(oneLine(why, MAX_CALL))}` : ''}`)
   }
 
   private describe(name: string, json: string): string {
@@ -162,6 +164,8 @@ export class Progress {
     } catch {
       // Presenters are plugins' code and may stumble over arguments that no schema has passed yet.
     }
+    // Some presenters begin with the tool's name, which stands in front already.
+    if (text?.startsWith(`${name} `)) text = text.slice(name.length + 1)
     const rest = oneLine(text ?? briefly(args) ?? json, MAX_CALL)
     return `${this.color.bold(oneLine(name, 64))} ${rest}`
   }
@@ -206,13 +210,18 @@ function briefly(args: JsonValue | undefined): string | undefined {
   return typeof text === 'string' ? text : values.length ? JSON.stringify(args) : ''
 }
 
-function firstLine(content: readonly { type: string; text?: string }[]): string {
-  const text = content.find(block => block.type === 'text')?.text ?? ''
-  return text.trimStart().split('\n', 1)[0] ?? ''
+/** A program that ended badly has been run in good order, and is no failed call; a person wants to see it all the same. */
+function exitOf(meta: JsonValue | undefined): string {
+  const { exitCode } = (meta ?? {}) as { exitCode?: unknown }
+  return typeof exitCode === 'number' && exitCode !== 0 ? `exit code ${exitCode}` : ''
 }
 
+function textIn(content: readonly { type: string; text?: string }[]): string {
+  return content.find(block => block.type === 'text')?.text?.trimStart() ?? ''
+}
+
+/** The last line of a running tool's output, where its progress has that form. */
 function lastLine(data: JsonValue): string {
-  const text =
-    typeof data === 'string' ? data : typeof data === 'object' ? ((data as { text?: string })?.text ?? '') : ''
-  return oneLine(String(text).trimEnd().split('\n').at(-1) ?? '', 80)
+  const tail = typeof data === 'string' ? data : (data as { tail?: unknown } | null)?.tail
+  return typeof tail === 'string' ? oneLine(tail.trimEnd().split('\n').at(-1) ?? '', 80) : ''
 }

@@ -19,7 +19,7 @@ function start(options: { color?: boolean; redraws?: boolean } = {}) {
   const event = (type: string, data: unknown) => progress.event({ type, data } as SessionEvent | LiveEvent)
   const call = (name: string, args: unknown, callId = 'c1') =>
     event('tool/call', { turn: 1, step: 1, callId, name, arguments: JSON.stringify(args) })
-  const result = (text: string, error?: { code: string; message: string }, callId = 'c1') =>
+  const result = (text: string, error?: { code: string; message: string }, meta?: unknown, callId = 'c1') =>
     event('tool/result', {
       turn: 1,
       step: 1,
@@ -35,6 +35,7 @@ function start(options: { color?: boolean; redraws?: boolean } = {}) {
         ],
       },
       ...(error ? { error } : {}),
+      ...(meta ? { meta } : {}),
     })
   /** The redrawn line as it is now. */
   const status = () => stripVTControlCharacters(sink.text.split('\x1b[?7l').at(-1)!.split('\x1b[?7h')[0]!)
@@ -42,10 +43,13 @@ function start(options: { color?: boolean; redraws?: boolean } = {}) {
 }
 
 test('a running call is shown with its elapsed time, a finished one stays as a line', () => {
-  const { sink, call, result, status } = start()
+  const { sink, call, result, status, event } = start()
   call('bash', { command: 'npm test' })
   vi.advanceTimersByTime(3_000)
   expect(status()).toMatch(/bash npm test 3\.0 s · 3\.0 s$/)
+  event('tool/progress', { callId: 'c1', name: 'bash', data: { kind: 'output', tail: 'one\nTAP version 13\n' } })
+  vi.advanceTimersByTime(100)
+  expect(status()).toMatch(/bash npm test 3\.1 s · TAP version 13 · 3\.1 s$/)
   result('ok')
   expect(stripVTControlCharacters(sink.text)).toContain('✓ bash npm test 1.5 s\n')
 })
@@ -59,6 +63,13 @@ test('a failure and a refusal say why', () => {
   const text = stripVTControlCharacters(sink.text)
   expect(text).toContain('✗ bash false 1.5 s\n  exit code 1\n')
   expect(text).toContain('⊘ write a.txt 1.5 s\n  read only\n')
+})
+
+test('a program that ended badly is no good news', () => {
+  const { sink, call, result } = start()
+  call('bash', { command: 'npm test' })
+  result('2 tests failed', undefined, { exitCode: 1 })
+  expect(stripVTControlCharacters(sink.text)).toContain('✗ bash npm test 1.5 s\n  exit code 1\n')
 })
 
 test('tokens are counted, an answer under way by its length', () => {

@@ -1,5 +1,7 @@
 /** Runs `cambium run` in this process against a model server, with a home and a working folder of its own. */
 
+import { existsSync, readFileSync, watch } from 'node:fs'
+import { dirname } from 'node:path'
 import { main } from '@cambium/cli'
 import {
   type ModelServer,
@@ -71,5 +73,25 @@ export async function openBench(options: ModelServerOptions = {}): Promise<Bench
       home.dispose()
       vi.unstubAllEnvs()
     },
+  }
+}
+
+/** A line that a program is going to write to a file. */
+export async function lineOf(file: string): Promise<string> {
+  const read = () => (existsSync(file) ? readFileSync(file, 'utf8') : '')
+  let resolve: (text: string) => void
+  const promise = new Promise<string>(done => {
+    resolve = done
+  })
+  const look = () => {
+    const text = read()
+    if (text.endsWith('\n')) resolve(text.trim())
+  }
+  const watcher = watch(dirname(file), look)
+  look()
+  try {
+    return await promise
+  } finally {
+    watcher.close()
   }
 }

@@ -1,8 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { type Bench, openBench } from './run-command.ts'
+import { type Bench, lineOf, openBench } from './run-command.ts'
 import { Sink } from './streams.ts'
 
 let bench: Bench
@@ -249,15 +249,14 @@ describe('an end before its time', () => {
   test('Ctrl-C cancels the turn, ends the tool, keeps the session, and says how to go on', async () => {
     bench = await openBench({ replies: [bash('echo $$ > pid; sleep 60'), 'Finished.'] })
     const { host, finished } = bench.start(['-o', 'jsonl', 'go'])
-    await host.stdout.contains(/"tool\/call"/)
-    await until(() => existsSync(join(bench.folder.path, 'pid')) && bench.folder.read('pid').endsWith('\n'))
+    const pid = Number(await lineOf(join(bench.folder.path, 'pid')))
     host.signal('SIGINT')
     const { code, stdout, stderr } = await finished
     expect(code).toBe(130)
     const { data } = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
     expect(data).toMatchObject({ stopReason: 'interrupted', exitCode: 130 })
     expect(stderr).toContain(`go on with: cambium run --resume ${data.session}`)
-    expect(isAlive(Number(bench.folder.read('pid')))).toBe(false)
+    expect(isAlive(pid)).toBe(false)
 
     // Without a task it goes on with what was interrupted.
     const resumed = await bench.run(['--resume', data.session])
@@ -306,10 +305,6 @@ describe('an end before its time', () => {
     expect(stderr).toContain('standard output cannot be written: no space left')
   })
 })
-
-async function until(condition: () => boolean) {
-  while (!condition()) await new Promise(resolve => setImmediate(resolve))
-}
 
 /** A process that has ended but was not yet waited for counts as ended. */
 function isAlive(pid: number): boolean {
