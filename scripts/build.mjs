@@ -1,0 +1,58 @@
+/**
+ * Makes the released form, one package: `node scripts/build.mjs [--out folder] [--no-types] [--pack]`.
+ *
+ * The default folder is `dist/`; `--pack` also makes the tarball in it and prints its path.
+ */
+
+import { execFileSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import { bundle } from './release/bundle.mjs'
+import { manifest } from './release/manifest.mjs'
+import { publicModules, root } from './release/modules.mjs'
+import { notices } from './release/notices.mjs'
+import { emitTypes } from './release/types.mjs'
+
+/** Builds into `out`, which is replaced when all has gone well. Resolves with what esbuild tells of the bundle. */
+export async function buildRelease({ out, types = true }) {
+  const modules = publicModules()
+  const fresh = `${out}.${process.pid}.new`
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { recursive: true })
+  try {
+    const [metafile] = await Promise.all([bundle(fresh, modules), types && emitTypes(fresh, modules)])
+    cpSync(join(root, 'cordis.yml'), join(fresh, 'cordis.yml'))
+    for (const file of ['README.md', 'LICENSE']) {
+      if (existsSync(join(root, file))) cpSync(join(root, file), join(fresh, file))
+    }
+    writeFileSync(join(fresh, 'NOTICES.txt'), notices(metafile))
+    writeFileSync(join(fresh, 'package.json'), `${JSON.stringify(manifest(modules, { types }), null, 2)}\n`)
+    rmSync(out, { recursive: true, force: true })
+    renameSync(fresh, out)
+    return metafile
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+/** The tarball of a build, as `npm publish` would send it: its path. */
+export function pack(folder) {
+  const text = execFileSync('npm', ['pack', '--json', '--ignore-scripts'], { cwd: folder, encoding: 'utf8' })
+  return join(folder, JSON.parse(text)[0].filename)
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const { values } = parseArgs({
+    options: {
+      out: { type: 'string', default: join(root, 'dist') },
+      types: { type: 'boolean', default: true },
+      pack: { type: 'boolean', default: false },
+    },
+    allowNegative: true,
+  })
+  const out = resolve(values.out)
+  await buildRelease({ out, types: values.types })
+  console.log(values.pack ? pack(out) : out)
+}
