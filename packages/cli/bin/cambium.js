@@ -4,5 +4,8 @@
 if (!process.features.typescript) {
   for (const api of ['tsx/cjs/api', 'tsx/esm/api']) (await import(api)).register()
 }
-const { runProcess } = await import('../src/entry.ts')
-await runProcess()
+const { main } = await import('../src/main.ts')
+const code = await main(process.argv.slice(2))
+// Written text reaches a pipe before the process ends, whatever handles a plugin may have left behind.
+await Promise.all([process.stdout, process.stderr].map(stream => new Promise(done => stream.write('', done))))
+process.exit(code)

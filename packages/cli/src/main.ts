@@ -11,6 +11,8 @@ import { installed } from './installation.ts'
 
 /** Runs one command line; `argv` is without the program. Resolves with the exit code and never rejects. */
 export async function main(argv: readonly string[], host: Host = processHost): Promise<number> {
+  // A reader that has gone is no reason to crash, also after the work; who writes the answer hears of it too.
+  for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {})
   const [name = '', ...rest] = argv
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   try {
