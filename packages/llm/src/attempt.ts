@@ -1,5 +1,6 @@
 /** One attempt at a provider as its consumer sees it: in order, ending by a `finish`, never throwing, cancelled at once. */
 
+import { sleep } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
 import { LlmError, toFailure } from './failure.ts'
 import { Grammar, type GrammarOptions } from './grammar.ts'
@@ -7,6 +8,8 @@ import type { LlmFailure, LlmRequest, StreamChunk } from './stream.ts'
 
 type Step = IteratorResult<StreamChunk, undefined>
 const ENDED: Step = { done: true, value: undefined }
+/** What a consumer that stops early waits for the adapter's clean-up at most. */
+const CLOSE_MS = 100
 const CANCELLED = Symbol('cancelled')
 
 const cancelled = (): LlmFailure => ({ code: 'ABORTED', message: 'the request was cancelled' })
@@ -48,16 +51,17 @@ export class Attempt implements AsyncIterableIterator<StreamChunk, undefined> {
         throw new LlmError({ code: 'STREAM_CLOSED', message: `the answer of ${provider} ended before it was complete` })
       }
       const chunk = this.grammar.check(step.value)
-      if (chunk.type === 'finish') this.close(true)
+      if (chunk.type === 'finish') void this.close(true)
       return { done: false, value: chunk }
     } catch (error) {
       return signal?.aborted ? this.end('aborted', cancelled()) : this.end('error', toFailure(error))
     }
   }
 
-  /** Ends the adapter's work; does not wait for an adapter that hangs. */
+  /** Ends the adapter's work, and waits for that unless the adapter hangs. */
   async return(): Promise<Step> {
-    this.close()
+    const closing = this.close()
+    if (closing) await Promise.race([closing, sleep(CLOSE_MS)])
     return ENDED
   }
 
@@ -82,19 +86,19 @@ export class Attempt implements AsyncIterableIterator<StreamChunk, undefined> {
   }
 
   private end(reason: 'error' | 'aborted', failure: LlmFailure): Step {
-    this.close()
+    void this.close()
     return { done: false, value: { type: 'finish', reason, failure } }
   }
 
   /** `complete`: the adapter has said all, so that it may keep its connection for the next request. */
-  private close(complete = false) {
-    if (this.done) return
+  private close(complete = false): Promise<unknown> | undefined {
+    if (this.done) return undefined
     this.done = true
     this.options.request.signal?.removeEventListener('abort', this.aborted)
     this.cancel?.()
     // The signal first: an adapter that awaits its network cannot act on `return` before that wait has ended.
     if (!complete) this.own.abort()
     const closing = this.iterator?.return?.()
-    closing?.then(undefined, this.options.closingFailed)
+    return closing?.then(undefined, this.options.closingFailed)
   }
 }

@@ -16,6 +16,7 @@ export {
 export * from './message.ts'
 export * from './meter.ts'
 export { normaliseMessages, normaliseRequest } from './normalise.ts'
+export * from './retry-policy.ts'
 export { LlmRuntime, type LlmService, type RetryNotice, type Route } from './service.ts'
 export * from './stream.ts'
 

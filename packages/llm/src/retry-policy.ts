@@ -100,7 +100,7 @@ export async function* streamWithRetry(
         if (chunk.reason === 'error' && failure && !begun) delayMs = course.next(failure, { attempt, visible: false })
         if (delayMs !== undefined && failure) {
           const notice = { provider, model, failure, attempt: attempt + 1, maxAttempts: policy.maxAttempts, delayMs }
-          notify(ctx, scopeOf(ctx), 'llm/retry', notice, request, sessionId)
+          notify(ctx, request.scope ?? scopeOf(ctx), 'llm/retry', notice, request, sessionId)
           break
         }
         if (spent) yield { type: 'usage', usage: spent }

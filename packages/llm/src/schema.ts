@@ -31,20 +31,23 @@ function flatten(top: Node, root: Node): Node {
   if (!anyOf && !oneOf && !allOf && $ref === undefined) return top
   const out: Node = { ...rest, properties: isNode(rest['properties']) ? { ...rest['properties'] } : {} }
   const required = new Set(namesIn(rest['required']))
-  const add = (branch: unknown, binding: boolean, depth: number) => {
+  // A branch may refer back to the whole: each node is taken once.
+  const seen = new Set<unknown>([root])
+  const add = (branch: unknown, binding: boolean) => {
     const resolved = resolve(branch, root)
-    if (!isNode(resolved) || depth > MAX_DEPTH) return
+    if (!isNode(resolved) || seen.has(resolved)) return
+    seen.add(resolved)
     if (isNode(resolved['properties'])) {
       for (const [name, value] of Object.entries(resolved['properties'])) (out['properties'] as Node)[name] ??= value
     }
     if (binding) for (const name of namesIn(resolved['required'])) required.add(name)
     for (const key of ['anyOf', 'oneOf', 'allOf']) {
-      for (const inner of listOf(resolved[key])) add(inner, binding && key === 'allOf', depth + 1)
+      for (const inner of listOf(resolved[key])) add(inner, binding && key === 'allOf')
     }
   }
-  if ($ref !== undefined) add({ $ref }, true, 0)
-  for (const branch of listOf(allOf)) add(branch, true, 0)
-  for (const branch of [...listOf(anyOf), ...listOf(oneOf)]) add(branch, false, 0)
+  if ($ref !== undefined) add({ $ref }, true)
+  for (const branch of listOf(allOf)) add(branch, true)
+  for (const branch of [...listOf(anyOf), ...listOf(oneOf)]) add(branch, false)
   if (required.size) out['required'] = [...required]
   else delete out['required']
   return out

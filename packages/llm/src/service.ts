@@ -1,6 +1,6 @@
 /** `ctx.llm`: the registry of adapters and the one door to a model. */
 
-import { type Context, nearest, ScopedRegistry, Service, scopeOf, waterfall } from '@cambium/core'
+import { type Context, nearest, ScopedRegistry, type ScopeKey, Service, scopeOf, waterfall } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
 import { Attempt } from './attempt.ts'
 import { LlmError } from './failure.ts'
@@ -21,7 +21,7 @@ export interface LlmService {
   registerAdapter(provider: string, adapter: LlmAdapter): () => void
   /**
    * One provider attempt, normalised and wrapped by `llm/stream`. Never throws for what a provider or an adapter does:
-   * the last chunk is always a `finish`. Listeners of the calling context's scope hear it.
+   * the last chunk is always a `finish`.
    */
   stream(request: LlmRequest): AsyncIterable<StreamChunk>
   /** What is known about a model: context window, price. Undefined when nothing is. */
@@ -73,8 +73,7 @@ export class LlmRuntime extends Service implements LlmService {
 
   stream(request: LlmRequest): AsyncIterable<StreamChunk> {
     const { ctx } = this
-    const scope = scopeOf(ctx)
-    const { provider } = request
+    const { provider, scope = scopeOf(ctx) } = request
     // Adapter, history and tools are taken now: a reload while the answer streams must not mix two generations.
     const adapter = this.adapters.get(provider, scope)
     const normal = normaliseRequest(request)
@@ -89,7 +88,7 @@ export class LlmRuntime extends Service implements LlmService {
             toolNames: normal.toolNames,
             closingFailed: error => ctx.logger.debug(`closing a stream of ${provider} failed: %o`, error),
           })
-        : failed(this.noAdapter(provider))
+        : failed(this.noAdapter(provider, scope))
     return waterfall(ctx, scope, 'llm/stream', normal.request, attempt)
   }
 
@@ -107,8 +106,8 @@ export class LlmRuntime extends Service implements LlmService {
     return resolveRoute(selection, this.adapters.entries(scopeOf(this.ctx)))
   }
 
-  private noAdapter(provider: string): LlmError {
-    const names = [...this.adapters.entries(scopeOf(this.ctx)).keys()]
+  private noAdapter(provider: string, scope: ScopeKey | undefined): LlmError {
+    const names = [...this.adapters.entries(scope).keys()]
     const near = nearest(provider, names)
     return new LlmError({
       code: 'NO_ADAPTER',

@@ -1,6 +1,6 @@
 /** What an adapter is asked for, and what it streams back. */
 
-import type { JsonObject } from '@cambium/core'
+import type { JsonObject, ScopeKey } from '@cambium/core'
 import type { AssistantBlock, CallId, Message } from './message.ts'
 
 /** The four fields of a tool that a model sees. `parameters` is a JSON Schema of type object. */
@@ -28,6 +28,8 @@ export interface LlmRequest extends LlmCallConfig {
   readonly tools?: readonly ToolSchema[]
   readonly signal?: AbortSignal
   readonly sessionId?: string
+  /** Whose request it is: its listeners hear it and its adapters answer it. The calling context's scope by default. */
+  readonly scope?: ScopeKey
   /** Call ids of the session that `messages` no longer holds (after compaction); new calls get none of them either. */
   readonly takenCallIds?: { has(id: string): boolean }
   /** What the request is for, when it is not a step of the conversation. */
