@@ -1,6 +1,5 @@
 /** The process around a command: its streams, its folder, its signals. Tests bring their own. */
 
-import { claim } from '@cambium/loader'
 import type { Output } from './status-line.ts'
 import type { Input } from './task.ts'
 
@@ -15,6 +14,8 @@ export interface Host {
   onSignal(listener: (signal: NodeJS.Signals) => void): () => void
   /** Tells of errors that nobody caught, instead of ending the process with a stack, until the undo is called. */
   onCrash(listener: (error: unknown) => void): () => void
+  /** It is the process itself: what a process has once is its own. */
+  readonly owned: boolean
   /** Ends the process now. */
   abort(exitCode: number): void
 }
@@ -33,11 +34,9 @@ export const processHost: Host = {
   env: process.env,
   cwd: process.cwd(),
   onSignal(listener) {
-    const release = claim('signals', { tree: 'the command line', name: 'cambium', at: undefined })
     for (const signal of SIGNALS) process.on(signal, listener)
     return () => {
       for (const signal of SIGNALS) process.off(signal, listener)
-      release()
     }
   },
   onCrash(listener) {
@@ -46,5 +45,6 @@ export const processHost: Host = {
       for (const name of CRASHES) process.off(name, listener)
     }
   },
+  owned: true,
   abort: code => process.exit(code),
 }

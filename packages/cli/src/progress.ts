@@ -134,6 +134,7 @@ export class Progress {
 
   private message(data: SessionEvent<'assistant/message'>['data']) {
     this.streamed = 0
+    this.activity = 'thinking'
     if (data.usage) this.usage = addUsage(this.usage, data.usage)
     if (data.finish !== 'tool-calls') return
     // What is said beside a call is not the answer: it is shown here, since standard output gets the answer alone.
@@ -223,5 +224,5 @@ function textIn(content: readonly { type: string; text?: string }[]): string {
 /** The last line of a running tool's output, where its progress has that form. */
 function lastLine(data: JsonValue): string {
   const tail = typeof data === 'string' ? data : (data as { tail?: unknown } | null)?.tail
-  return typeof tail === 'string' ? oneLine(tail.trimEnd().split('\n').at(-1) ?? '', 80) : ''
+  return typeof tail === 'string' ? oneLine(tail.trimEnd().split('\n').at(-1)?.trimStart() ?? '', 80) : ''
 }

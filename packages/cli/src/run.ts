@@ -1,7 +1,7 @@
 /** `cambium run`: one task, from the command line to its exit code. */
 
 import { isHarnessError, type LogRecord } from '@cambium/core'
-import { type LoadedTree, loadTree } from '@cambium/loader'
+import { claim, type LoadedTree, loadTree } from '@cambium/loader'
 import { exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
@@ -98,6 +98,9 @@ interface Ends {
 /** The first signal asks for an orderly end, a second one ends the process at once. */
 function listenForEnd(host: Host, notes: StatusLine | undefined): Ends {
   const stop = new AbortController()
+  const release = host.owned
+    ? claim('signals', { tree: 'the command line', name: 'cambium', at: undefined })
+    : undefined
   let crash: (error: unknown) => void
   const crashed = new Promise<unknown>(resolve => {
     crash = resolve
@@ -118,6 +121,7 @@ function listenForEnd(host: Host, notes: StatusLine | undefined): Ends {
     undo() {
       ignoreSignals()
       ignoreCrashes()
+      release?.()
     },
   }
 }

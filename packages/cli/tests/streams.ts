@@ -91,6 +91,7 @@ export function testHost(options: TestHostOptions = {}): TestHost {
       return () => listeners.delete(listener)
     },
     onCrash: () => () => {},
+    owned: false,
     abort: code => void aborts.push(code),
   }
 }
