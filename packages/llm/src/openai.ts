@@ -17,7 +17,7 @@ export interface ModelConfig {
   contextWindow?: number
   maxOutputTokens?: number
   input?: ('text' | 'image')[]
-  price?: { input: number; output: number; cacheRead?: number; cacheWrite?: number }
+  price?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number }
 }
 
 export interface ProviderConfig {
@@ -45,11 +45,11 @@ const Model: Schema<ModelConfig> = Schema.object({
   maxOutputTokens: Schema.natural().description('Most tokens of one answer'),
   input: Schema.array(Schema.union(['text', 'image'] as const)).description('What the model reads'),
   price: Schema.object({
-    input: Schema.number().min(0).required(),
-    output: Schema.number().min(0).required(),
+    input: Schema.number().min(0),
+    output: Schema.number().min(0),
     cacheRead: Schema.number().min(0),
     cacheWrite: Schema.number().min(0),
-  }).description('US dollars for a million tokens'),
+  }).description('US dollars for a million tokens; without input and output the price is unknown'),
 }) as Schema<ModelConfig>
 
 const Provider: Schema<ProviderConfig> = Schema.object({
@@ -116,4 +116,14 @@ function configured(provider: string, settings: ProviderConfig, known: RouteEntr
   }
 }
 
-const toModel = (value: string | ModelConfig): ModelInfo => (typeof value === 'string' ? { id: value } : value)
+/** Lists and maps that nobody wrote come out of the schema empty; they mean unknown. */
+function toModel(value: string | ModelConfig): ModelInfo {
+  if (typeof value === 'string') return { id: value }
+  const { input, price, ...rest } = value
+  const { input: read, output: written, ...cache } = price ?? {}
+  return {
+    ...rest,
+    ...(input?.length ? { input } : {}),
+    ...(read === undefined || written === undefined ? {} : { price: { input: read, output: written, ...cache } }),
+  }
+}
