@@ -223,6 +223,8 @@ function translate(path: string, error: unknown): HarnessError {
       return fsError('FS_NOT_FOUND', `${path} does not exist`, undefined, error)
     case 'ENOTDIR':
       return fsError('FS_NOT_DIRECTORY', `a part of ${path} is a file, not a directory`, undefined, error)
+    case 'EEXIST':
+      return fsError('FS_NOT_DIRECTORY', `${path} exists and is not a directory`, undefined, error)
     case 'EISDIR':
       return fsError('FS_NOT_FILE', `${path} is a directory`, 'name a file in it', error)
     case 'EACCES':

@@ -61,10 +61,12 @@ export class LocalHost {
       maxBytes: request.maxBytes ?? options.maxOutputBytes,
       killGraceMs: options.killGraceMs,
     })
-    const release = this.own(owner, { abort, ended: result })
-    const settled = await result
-    release()
-    return settled
+    const release = this.own(owner, { abort, ended: result.catch(() => {}) })
+    try {
+      return await result
+    } finally {
+      release()
+    }
   }
 
   async spawn(owner: Context, request: SpawnRequest): Promise<SpawnedProcess> {

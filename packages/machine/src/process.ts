@@ -45,7 +45,7 @@ export type RunRequest = SpawnRequest & {
   readonly maxBytes?: number | undefined
   /** Keep what exceeds `maxBytes` in a file that the result names. */
   readonly spill?: boolean
-  /** Hears all output as it comes, whole characters only. Must not throw, must not wait. */
+  /** Hears all output as it comes, whole characters only. Must not wait. A throw ends the program, and `run` rejects with it. */
   readonly onOutput?: (text: string, stream: OutputStream) => void
 }
 

@@ -37,7 +37,8 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
   let ended: 'timeout' | 'abort' | undefined
   let openPipes = 2
   let settled = false
-  let settle!: (result: ProcessResult) => void
+  let failure: { error: unknown } | undefined
+  let settle!: (result: ProcessResult | Promise<never>) => void
   const result = new Promise<ProcessResult>(resolve => {
     settle = resolve
   })
@@ -56,7 +57,15 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
   const listen = (stream: OutputStream) => {
     const pipe = child[stream]!
     const decoder = request.onOutput && new StringDecoder('utf8')
-    const tell = (text: string | undefined) => text && request.onOutput?.(text, stream)
+    const tell = (text: string | undefined) => {
+      if (!text || failure) return
+      try {
+        request.onOutput?.(text, stream)
+      } catch (error) {
+        failure = { error }
+        end('abort')
+      }
+    }
     pipe.on('data', (chunk: Buffer) => {
       if (settled) return
       keep(stream, chunk)
@@ -76,9 +85,6 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
     pipe.once('end', closed)
     pipe.once('close', closed)
   }
-  listen('stdout')
-  listen('stderr')
-
   if (request.stdin !== undefined && child.stdin) {
     // A program need not read its input; writing into its closed pipe is no failure.
     child.stdin.on('error', () => {})
@@ -133,6 +139,8 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
     groups.settle(pid)
     const { output, droppedBytes } = capture.finish()
     if (droppedBytes && spilling && !spill) openSpill()
+    const spilled = spill?.close()
+    if (failure) return settle(Promise.reject(failure.error))
     settle({
       exitCode: exit?.code ?? null,
       signal: exit?.signal ?? null,
@@ -142,8 +150,10 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
       output,
       totalBytes: capture.totalBytes,
       droppedBytes,
-      ...(spill && droppedBytes ? { spill: spill.close() } : {}),
+      ...(spilled && droppedBytes ? { spill: spilled } : {}),
     })
   }
+  listen('stdout')
+  listen('stderr')
   return { result, abort }
 }

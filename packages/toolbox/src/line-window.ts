@@ -1,7 +1,5 @@
 /** Picks a window of lines out of a file's bytes as they pass, within bounds, and counts the rest. */
 
-import { StringDecoder } from 'node:string_decoder'
-
 export interface WindowLimits {
   /** First line, from 1. */
   readonly offset: number
@@ -92,12 +90,9 @@ export class LineWindow {
 
   private decode(): WindowLine {
     const { maxLineChars } = this.limits
-    const bytes = this.part.length === 1 ? this.part[0]! : Buffer.concat(this.part)
     const complete = this.partBytes === this.lineBytes
-    const decoder = new StringDecoder('utf8')
-    let text = decoder.write(bytes)
-    // The rest of a character that was cut off with the line is not shown as damage.
-    if (complete) text += decoder.end()
+    // What is kept of a longer line holds more than `maxLineChars`: half a character at its end is cut off below.
+    let text = Buffer.concat(this.part).toString('utf8')
     if (this.total === 1 && text.startsWith('\ufeff')) text = text.slice(1)
     if (complete && text.endsWith('\r')) text = text.slice(0, -1)
     if (complete && text.length <= maxLineChars) return { text }

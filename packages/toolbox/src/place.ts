@@ -17,11 +17,13 @@ export function displayPath(path: string, cwd: string): string {
   return /[\p{Cc}\u2028\u2029]/u.test(shown) ? JSON.stringify(shown) : shown
 }
 
+const MAX_COMPARED = 2_000
+
 /** The error for a file that is not there, with what may have been meant. */
 export async function notFound(fs: FileSystem, path: string, shown: string): Promise<HarnessError> {
   const entries = await fs.list(dirname(path)).catch(() => undefined)
   const names = entries?.map(entry => entry.name)
-  const close = names && nearest(basename(path), names)
+  const close = names && names.length <= MAX_COMPARED && nearest(basename(path), names)
   const fix = close ? `did you mean ${join(dirname(shown), close)}?` : 'look for it with glob'
   return new HarnessError('FS_NOT_FOUND', `${shown} does not exist${entries ? '' : ', nor does its directory'}`, {
     fix,

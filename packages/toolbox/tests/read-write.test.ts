@@ -121,6 +121,7 @@ describe('write', () => {
   it('replaces a binary without a word about the difference, and refuses a folder', async () => {
     const bench = await openWorkbench({ files: { b: Buffer.from([0, 1, 2]) } })
     expect(await bench.ask('write', { file_path: 'b', content: 'text\n' })).toBe('Replaced b, now 1 line.')
+    expect(await bench.ask('write', { file_path: 'b/c.txt', content: 'x' })).toContain('not a directory')
     const result = await bench.call('write', { file_path: '.', content: 'x' })
     expect(result.isError).toBe(true)
     expect(textOf(result)).toContain('is a directory')
