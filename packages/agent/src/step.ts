@@ -134,6 +134,7 @@ export class StepRequest {
       messages: session.deriveMessages(),
       signal: request.signal,
       sessionId: session.id,
+      scope: agent,
     })
     for await (const chunk of stream) {
       assembler.push(chunk)
