@@ -44,6 +44,7 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
   const bodies: Promise<ToolResult>[] = []
   const genuine = new Set<ToolResult>()
   let over = false
+  let cancelled = false
   const next = async () => {
     // A wrapper that was left behind by one outside of it must not start anything any more.
     const result = over ? abortedBeforeDispatch() : await runBody(engine, call, bodies)
@@ -56,12 +57,14 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
     result = genuine.has(outcome) ? outcome : await adopt(engine, tool, outcome)
   } catch (error) {
     result = thrownResult(error)
+    // A wrapper's own wait was cut short by the caller: no failure of anybody.
+    if (call.signal.aborted && isAbort(error, call.controller.signal)) cancelled = true
   }
   over = true
   // A wrapper may have given up on a body; its effects would outlive the call all the same.
   await Promise.all(bodies)
   exec.signal = call.controller.signal
-  if (call.signal.aborted && !result.isError) {
+  if (cancelled || (call.signal.aborted && !result.isError)) {
     result = bodies.length ? aborted(result.contexts) : abortedBeforeDispatch()
   }
   call.result = Object.freeze({ ...result, durationMs: Math.round(performance.now() - startedAt) })

@@ -327,12 +327,20 @@ test('a log that cannot be written ends the batch without made-up results, once 
       },
     }),
   )
-  const batch = ctx.tools.runBatch([call('read', {}, 'a'), call('read', {}, 'b')], { agent, signal: never() })
-  const failure = batch.catch((error: unknown) => error)
+  // The third waits for a place, and finds the log closed while the second still runs.
+  const calls = ['a', 'b', 'c'].map(id => call('read', {}, id))
+  const batch = ctx.tools.runBatch(calls, { agent, signal: never(), limit: 2 })
+  let settled = false
+  const failure = batch
+    .catch((error: unknown) => error)
+    .finally(() => {
+      settled = true
+    })
   await until(2)
   await ctx.sessions.close(agent.session)
   open('a')
   await new Promise(setImmediate)
+  expect(settled).toBe(false)
   open('b')
   expect(await failure).toMatchObject({ code: 'SESSION_CLOSED' })
   expect(ended).toBe(true)

@@ -300,6 +300,7 @@ describe('running', () => {
     })
     const outcome = ctx.tools.execute(call('slow'))
     await timedOut.promise
+    await new Promise(setImmediate)
     expect(results).not.toHaveBeenCalled()
     go.open()
     expect((await outcome).error).toEqual({ code: 'TOOL_TIMEOUT', message: 'no end within 5 ms' })
@@ -424,6 +425,24 @@ describe('cancelling', () => {
     await new Promise(setImmediate)
     expect(exec?.arguments).toEqual({ a: 1 })
     expect(ran).not.toHaveBeenCalled()
+  })
+
+  test('while a wrapper waits between attempts: is no failure of the wrapper', async () => {
+    const { ctx } = await boot()
+    const caller = new AbortController()
+    ctx.tools.register(raw('work', { execute: () => 'ran' }))
+    let attempts = 0
+    ctx.on('tools/execute', async (exec, next) => {
+      for (; attempts < 1; attempts++) await next()
+      caller.abort()
+      exec.signal.throwIfAborted()
+      return next()
+    })
+    const result = await ctx.tools.execute(call('work'), { signal: caller.signal })
+    expect(result.error?.code).toBe('ABORTED')
+    expect((await ctx.tools.execute(call('work'), { signal: caller.signal })).error?.code).toBe(
+      'ABORTED_BEFORE_DISPATCH',
+    )
   })
 
   test("during the run: a success is replaced, a tool's own error is kept", async () => {
