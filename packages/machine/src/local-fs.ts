@@ -122,7 +122,7 @@ export class LocalFs extends Service implements FileSystem {
   }
 
   async mkdir(path: string): Promise<void> {
-    await guarded(path, () => mkdir(path, { recursive: true }))
+    await guarded(path, () => makeFolders(path))
   }
 
   tempDir(): Promise<string> {
@@ -238,5 +238,18 @@ function translate(path: string, error: unknown): HarnessError {
       return fsError('FS_FAILED', `${path} was not written: the disk is full`, 'free some space', error)
     default:
       return fsError('FS_FAILED', `${path}: ${message}`, undefined, error)
+  }
+}
+
+/** Step by step: Node's own recursive form never ends where a file system says that the folder cannot exist, as /proc does. */
+async function makeFolders(path: string, again = true): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return
+    if (code !== 'ENOENT' || !again || dirname(path) === path) throw error
+    await makeFolders(dirname(path))
+    await makeFolders(path, false)
   }
 }

@@ -19,6 +19,7 @@ const KNOWN: Record<string, readonly [code: string, cause: string, fix: string]>
     'permission denied',
     'set CAMBIUM_HOME to a folder that can be written, or fix the permissions',
   ],
+  ENOENT: ['STORE_PATH', 'nothing can be created there', 'set CAMBIUM_HOME to a folder that can be written'],
   ENOTDIR: ['STORE_PATH', 'a part of the path is a file', 'move that file away, or set CAMBIUM_HOME to another folder'],
   EEXIST: ['STORE_PATH', 'a file is in the way', 'move that file away, or set CAMBIUM_HOME to another folder'],
   EISDIR: ['STORE_PATH', 'a folder is in the way', 'move that folder away, or set CAMBIUM_HOME to another folder'],

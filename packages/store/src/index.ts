@@ -2,5 +2,6 @@
 
 export { createWhole } from './create-whole.ts'
 export { diskError } from './disk-error.ts'
-export { ensureFolder, homeFolder } from './home.ts'
+export { ensureFolder } from './ensure-folder.ts'
+export { homeFolder } from './home-folder.ts'
 export { writeAtomic } from './write-atomic.ts'

@@ -45,3 +45,7 @@ it('writing atomically replaces the file and leaves nothing beside it, when it f
   expect(() => writeAtomic(join(folder, 'taken'), 'three')).toThrow()
   expect(readdirSync(folder).sort()).toEqual(['file', 'taken'])
 })
+
+it.runIf(process.platform === 'linux')('a folder where none can be is refused, not waited for', () => {
+  expect(() => ensureFolder('/proc/nope/sessions')).toThrow(/STORE_PATH: .*nothing can be created there/)
+})

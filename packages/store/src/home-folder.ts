@@ -1,7 +1,5 @@
-import { mkdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { diskError } from './disk-error.ts'
 
 /** The harness's home, absolute: `CAMBIUM_HOME`, else `~/.cambium`. It need not exist: whoever writes there first ensures it. */
 export function homeFolder(env: Readonly<Record<string, string | undefined>> = process.env): string {
@@ -9,13 +7,4 @@ export function homeFolder(env: Readonly<Record<string, string | undefined>> = p
   if (!named) return join(homedir(), '.cambium')
   // A value from an env file has met no shell that would have expanded it.
   return resolve(named === '~' || named.startsWith('~/') ? join(homedir(), named.slice(1)) : named)
-}
-
-/** Creates a folder and those above it, for the owner's eyes only; leaves one that is there as it is. @throws as `diskError` */
-export function ensureFolder(path: string): void {
-  try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-  } catch (error) {
-    throw diskError(error, 'cannot create a folder', path)
-  }
 }
