@@ -1,4 +1,5 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { diskError } from './disk-error.ts'
 
 /** Creates a folder and those above it, for the owner's eyes only; leaves one that is there as it is. @throws as `diskError` */
