@@ -170,7 +170,9 @@ class HeadlessRun {
     )
     if (outcome.denied.length && !config.quiet) surface.notes.print(deniedLine(outcome.denied))
     if (failure) surface.notes.print(describeFailure(failure))
-    if (failure && this.ctx.get('sessionPersistence')) {
+    // Where nothing was done yet, the same command does it just as well.
+    const begun = outcome.stopReason !== 'failed' || outcome.toolCalls > 0
+    if (failure && begun && this.ctx.get('sessionPersistence')) {
       surface.notes.print(`  go on with: cambium run --resume ${agent.id}`)
     }
     if (this.progress) surface.notes.print(this.progress.summary(outcome, agent.id))

@@ -8,6 +8,7 @@ import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
 import { type Host, processHost } from './host.ts'
 import { installed } from './installation.ts'
+import { oneLine } from './printable.ts'
 
 /** Runs one command line; `argv` is without the program. Resolves with the exit code and never rejects. */
 export async function main(argv: readonly string[], host: Host = processHost): Promise<number> {
@@ -23,7 +24,7 @@ export async function main(argv: readonly string[], host: Host = processHost): P
     }
     if (name === '--help' || name === '-h' || name === 'help') return print(host, await help(rest))
     if (name === '--version' || name === '-V') return print(host, await version())
-    throw unknown(name)
+    throw unknown(name, argv)
   } catch (error) {
     const failure = toFailure(error)
     host.stderr.write(`${describeFailure(failure)}\n`)
@@ -51,23 +52,24 @@ async function help([name = '']: readonly string[]): Promise<string> {
 /** The few lines one needs. */
 function brief(command: Command | undefined): string {
   if (command) return `usage: ${command.usage}\n       ${command.usage.split(' [', 1)[0]} --help lists the flags\n`
-  const width = Math.max(...Object.keys(COMMANDS).map(name => name.length))
+  const width = Math.max(...[...Object.keys(COMMANDS), '--version'].map(name => name.length))
   const list = Object.entries(COMMANDS).map(([name, { summary }]) => `  cambium ${name.padEnd(width)}  ${summary}`)
   return [
     'usage:',
     ...list,
     `  cambium ${'--help'.padEnd(width)}  these lines; cambium run --help has the flags and exit codes`,
-    `  cambium ${'--version'.padEnd(width)}`,
+    '  cambium --version',
     '',
   ].join('\n')
 }
 
-function unknown(name: string) {
+function unknown(name: string, argv: readonly string[]) {
   if (!name) return usageError('there is no command')
-  const known = [...Object.keys(COMMANDS), '--help', '--version']
-  const near = nearest(name, known)
+  const near = nearest(name, [...Object.keys(COMMANDS), '--help', '--version'])
   if (near) return usageError(`unknown command ${name}`, `did you mean cambium ${near}?`)
-  return usageError(`unknown ${name.startsWith('-') ? 'flag' : 'command'} ${name}`, 'a task goes to cambium run "task"')
+  if (name.startsWith('-')) return usageError(`unknown flag ${name}`)
+  const task = oneLine(argv.join(' '), 60)
+  return usageError(`unknown command ${oneLine(name, 60)}`, `a task goes behind run: cambium run "${task}"`)
 }
 
 async function version(): Promise<string> {

@@ -82,6 +82,20 @@ export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf): Ou
 /** Codes of results that stand for a refusal, not for a failure of the tool. */
 export const POLICY_CODES: ReadonlySet<string> = new Set(['TOOL_DENIED'])
 
+const LATER = 'try again later, or choose another model with --model'
+
+/** What to do about failures that only a person with a command line can mend. */
+const FIXES: Readonly<Record<string, string>> = {
+  CONTEXT_WINDOW_EXCEEDED: 'start a new session with less in it, or choose a model with a larger window with --model',
+  EMPTY_RESPONSE: 'ask again, or choose another model with --model',
+  RATE_LIMIT: LATER,
+  REFUSED: 'ask for something else, or choose another model with --model',
+  SERVER: LATER,
+  STREAM_CLOSED: LATER,
+  TIMEOUT: LATER,
+  TRANSPORT: LATER,
+}
+
 type Verdict = Pick<Outcome, 'answer' | 'stopReason' | 'exitCode' | 'failure'>
 
 function judge(end: TurnEndReason | undefined, last: Answer | undefined, spoken: string): Verdict {
@@ -110,12 +124,10 @@ function judge(end: TurnEndReason | undefined, last: Answer | undefined, spoken:
     }
     case 'interrupted':
       return stopped('interrupted', EXIT.interrupted, text, { code: 'INTERRUPTED', message: 'interrupted' })
-    case 'error':
-      return stopped('failed', EXIT.failed, '', {
-        code: end.error.code,
-        message: end.error.message,
-        ...(end.error.fix ? { fix: end.error.fix } : {}),
-      })
+    case 'error': {
+      const { code, message, fix = FIXES[code] } = end.error
+      return stopped('failed', EXIT.failed, '', { code, message, ...(fix ? { fix } : {}) })
+    }
     case undefined:
       return stopped('failed', EXIT.failed, '', {
         code: 'NO_TURN',
@@ -127,7 +139,7 @@ function judge(end: TurnEndReason | undefined, last: Answer | undefined, spoken:
 
 function judgeCompleted(last: Answer | undefined, text: string, spoken: string): Verdict {
   if (last?.finish === 'refusal') {
-    const failure = { code: 'MODEL_REFUSED', message: 'the model refused to answer' }
+    const failure = { code: 'REFUSED', message: 'the model refused to answer', fix: FIXES['REFUSED']! }
     return { answer: text, stopReason: 'failed', exitCode: EXIT.failed, failure }
   }
   // A tool that concludes the turn leaves no last word; what the model said before stands.
@@ -136,7 +148,7 @@ function judgeCompleted(last: Answer | undefined, text: string, spoken: string):
   return stopped('failed', EXIT.failed, '', {
     code: 'EMPTY_RESPONSE',
     message: 'the model ended without an answer',
-    fix: 'resume and ask again, or choose another model with --model',
+    fix: FIXES['EMPTY_RESPONSE']!,
   })
 }
 

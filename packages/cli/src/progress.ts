@@ -111,7 +111,7 @@ export class Progress {
     const facts = [
       plural(outcome.steps, 'step'),
       duration(this.now() - this.startedAt),
-      tokens(usage),
+      ...(tokens(usage) ? [tokens(usage)] : []),
       ...(cost ? [`$${cost.toFixed(4)}`] : []),
       `session ${session}`,
     ]

@@ -35,7 +35,7 @@ describe('the command line', () => {
 
   test.each([
     ['a mistyped command', ['rnu', 'x'], 'did you mean cambium run?'],
-    ['a task without a command', ['fix the tests'], 'a task goes to cambium run "task"'],
+    ['a task without a command', ['fix the tests'], 'a task goes behind run: cambium run "fix the tests"'],
     ['a mistyped flag', ['run', '--modle', 'x'], 'did you mean --model?'],
     ['a flag that is far from all', ['run', '--zzzzzzzz', 'x'], 'unknown flag --zzzzzzzz'],
     ['an unknown short flag', ['run', '-z', 'x'], 'unknown flag -z'],

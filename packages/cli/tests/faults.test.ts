@@ -88,6 +88,7 @@ describe('a fault of the model server has a documented outcome', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     const line = stderr.split('\n').find(text => text.startsWith('cambium: '))
     expect(line).toMatch(message)
+    expect(stderr).toMatch(/\n {2}\S/)
     expect(stderr).not.toMatch(/\n\s+at /)
     if (requests) expect(bench.server.requests).toHaveLength(requests)
     else expect(bench.server.requests.length).toBeLessThanOrEqual(10)
