@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { bundle } from './release/bundle.mjs'
+import { writeCode } from './release/code.mjs'
 import { manifest } from './release/manifest.mjs'
 import { publicModules, root } from './release/modules.mjs'
 import { notices } from './release/notices.mjs'
@@ -22,7 +23,7 @@ export async function buildRelease({ out, types = true }) {
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
   try {
-    const [metafile] = await Promise.all([bundle(fresh, modules), types && emitTypes(fresh, modules)])
+    const [metafile] = await Promise.all([code(fresh, modules), types && emitTypes(fresh, modules)])
     cpSync(join(root, 'cordis.yml'), join(fresh, 'cordis.yml'))
     for (const file of ['README.md', 'LICENSE']) {
       if (existsSync(join(root, file))) cpSync(join(root, file), join(fresh, file))
@@ -35,6 +36,12 @@ export async function buildRelease({ out, types = true }) {
   } finally {
     rmSync(fresh, { recursive: true, force: true })
   }
+}
+
+async function code(out, modules) {
+  const { metafile, chunks } = await bundle(modules)
+  await writeCode(out, modules, chunks)
+  return metafile
 }
 
 /** The tarball of a build, as `npm publish` would send it: its path. */

@@ -2,19 +2,24 @@
 
 import table from 'release:table'
 import { setInstallation } from '@cambium/loader'
+import { load } from 'runtime'
 
-/** The package's folder; this module becomes a part of files two folders below it. */
+/** The package's folder; the code that runs lies in `lib/code/`. */
 const home = new URL('../../', import.meta.url).href
-const inHome = files => Object.fromEntries(Object.entries(files).map(([name, file]) => [name, home + file]))
+const inHome = files => Object.fromEntries(Object.entries(files).map(([name, { file }]) => [name, home + file]))
 const urls = { own: inHome(table.own), lent: inHome(table.lent) }
+const ids = new Map(Object.values(table.own).map(({ file, id }) => [home + file, id]))
 
 let hooked = false
 
 setInstallation({
   resolve: specifier => urls.own[specifier] ?? urls.lent[specifier],
   owns: specifier => Object.hasOwn(urls.own, specifier),
+  load: url => {
+    const id = ids.get(url)
+    return id && load(id)
+  },
   async prepare(url) {
-    if (url.startsWith(home)) return
     // Module hooks cost more than a small tree takes to start, so that only a row from outside brings them.
     const outside = await import(`${home}lib/outside.mjs`)
     if (!hooked) outside.hook(urls)

@@ -18,7 +18,7 @@ export function manifest(modules, { types }) {
     license,
     type: 'module',
     engines,
-    bin: { cambium: 'bin/cambium.js', cordis: 'bin/cordis.js' },
+    bin: { cambium: 'bin/cambium.cjs', cordis: 'bin/cordis.cjs' },
     exports: {
       ...Object.fromEntries(exports),
       './cordis.yml': './cordis.yml',

@@ -31,6 +31,7 @@ export function publicModules() {
         specifier: manifest.name + path.slice(1),
         source: join(root, 'packages', name, source),
         file: `lib/${name}/${leaf}.js`,
+        id: `${name}-${leaf}.js`,
         types: `types/${name}/${leaf}.d.ts`,
         path: `./${name}${path.slice(1)}`,
       }

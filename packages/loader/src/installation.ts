@@ -5,7 +5,9 @@ export interface Installation {
   resolve(specifier: string): string | undefined | Promise<string | undefined>
   /** True for a name that is the installation's even where the tree's folder has another: a process runs on one copy. */
   owns?(specifier: string): boolean
-  /** Called before a row's module is imported; what it throws is that row's failure. */
+  /** What the module exports, when it is the installation's and need not be imported. */
+  load?(url: string): unknown
+  /** Called before any other row's module is imported; what it throws is that row's failure. */
   prepare?(url: string): void | Promise<void>
 }
 

@@ -63,6 +63,8 @@ async function load(row: Row, options: PrepareOptions): Promise<Loaded> {
   const resolved = await resolveModule(row.name, row.from)
   if ('problem' in resolved) return { code: 'TREE_MODULE_NOT_FOUND', ...resolved }
   try {
+    const ours = installation().load?.(resolved.url)
+    if (ours) return found(resolved.url, ours, row)
     await installation().prepare?.(resolved.url)
     const run = options.import ?? (url => importModule(url, row.from))
     return found(resolved.url, await run(resolved.url), row)

@@ -1,0 +1,115 @@
+/**
+ * The files of `lib/` and `bin/`. The chunks become functions for `runtime.cjs`, those that a start of the default tree
+ * needs in one file; each public module has an ES module that hands on what its chunk exports.
+ */
+
+import { createHash } from 'node:crypto'
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build, transform } from 'esbuild'
+import { parse } from 'yaml'
+import { COMMANDS, sharedModules, TARGET } from './bundle.mjs'
+import { root } from './modules.mjs'
+
+const here = dirname(fileURLToPath(import.meta.url))
+
+/** Besides the rows of the default tree and the commands: what `cambium run` loads by itself. */
+const START = ['packages/cli/src/run.ts', 'packages/cli/src/headless.ts']
+
+export async function writeCode(out, modules, chunks) {
+  const start = closure(startChunks(modules, chunks), chunks)
+  const functions = new Map()
+  for (const chunk of chunks.values()) functions.set(chunk.id, await asFunction(chunk))
+  mkdirSync(join(out, 'lib/code'), { recursive: true })
+  const pack = asScript([...start].map(id => functions.get(id)))
+  writeFileSync(join(out, 'lib/code/start.cjs'), pack)
+  for (const [id, text] of functions)
+    if (!start.has(id)) writeFileSync(join(out, 'lib/code', id.replace(/js$/, 'cjs')), asScript([text]))
+  for (const { id, file } of [...modules, ...sharedModules()]) write(join(out, file), facade(file, chunks.get(id)))
+  await writeRuntime(out, createHash('sha256').update(pack).digest('hex').slice(0, 12))
+  copyFileSync(join(here, 'outside.mjs'), join(out, 'lib/outside.mjs'))
+  for (const name of Object.keys(COMMANDS)) write(join(out, `bin/${name}.cjs`), bin(name), 0o755)
+  return start
+}
+
+function write(file, text, mode = 0o644) {
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, text, { mode })
+}
+
+function startChunks(modules, chunks) {
+  const rows = new Set(parse(readFileSync(join(root, 'cordis.yml'), 'utf8')).map(({ name }) => name))
+  return [
+    ...Object.keys(COMMANDS).map(name => `command-${name}.js`),
+    ...modules.filter(({ specifier }) => rows.has(specifier)).map(({ id }) => id),
+    ...[...chunks.values()].filter(({ source }) => START.includes(source)).map(({ id }) => id),
+  ]
+}
+
+/** The chunks that are loaded with these. */
+function closure(ids, chunks) {
+  const all = new Set()
+  const add = id => {
+    if (all.has(id)) return
+    all.add(id)
+    for (const next of chunks.get(id).imports) add(next)
+  }
+  for (const id of ids) add(id)
+  return all
+}
+
+/** `"id": function (module, require, importLater, url) { … }` */
+async function asFunction({ id, text, later }) {
+  let source = text
+  for (const other of later) source = source.replaceAll(`import("./${other}")`, `__importLater("./${other}")`)
+  const { code } = await transform(source, {
+    format: 'cjs',
+    platform: 'node',
+    target: TARGET,
+    charset: 'ascii',
+    define: { 'import.meta.url': '__url' },
+    logLevel: 'warning',
+  })
+  return `${JSON.stringify(id)}: function (module, require, __importLater, __url) {\n${code}}`
+}
+
+const asScript = functions => `({\n${functions.join(',\n')}\n})\n`
+
+function facade(file, { id, exports }) {
+  const runtime = relative(dirname(file), 'lib/runtime.cjs')
+  const from = runtime.startsWith('.') ? runtime : `./${runtime}`
+  if (!exports.length) return 'export {}\n'
+  return [
+    `import { load } from ${JSON.stringify(from)}`,
+    `const module = load(${JSON.stringify(id)})`,
+    ...exports.map((name, index) => `const _${index} = module.${name}`),
+    `export { ${exports.map((name, index) => `_${index} as ${name}`).join(', ')} }\n`,
+  ].join('\n')
+}
+
+async function writeRuntime(out, id) {
+  await build({
+    entryPoints: [join(here, 'runtime.cjs')],
+    outfile: join(out, 'lib/runtime.cjs'),
+    bundle: true,
+    format: 'cjs',
+    platform: 'node',
+    target: TARGET,
+    define: { 'process.env.RELEASE_BUILD': JSON.stringify(id) },
+    logLevel: 'warning',
+  })
+}
+
+function bin(name) {
+  return `#!/usr/bin/env node
+'use strict'
+
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stderr.write(\`${name}: Node \${process.versions.node} is too old; install Node 20.19 or newer\\n\`)
+  process.exit(1)
+}
+require('../lib/runtime.cjs').run('${name}')
+`
+}
