@@ -61,6 +61,7 @@ async function repair(ctx: Context, copy: string, signal: AbortSignal): Promise<
   progress.stop()
   line.print(progress.summary(outcome, agent.id))
   await dispose()
+  if (signal.aborted) return 1
 
   console.log(`\n${outcome.answer || outcome.failure?.message}\n`)
   console.log(folderDiff(SAMPLE, copy) || 'Nothing was changed.\n')

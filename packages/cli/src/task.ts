@@ -1,25 +1,38 @@
 /** The task in words: from the arguments, from standard input, or both. */
 
+import { fstatSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { usageError } from './flags.ts'
 
-export type Input = Readable & { readonly isTTY?: boolean }
+export type Input = Readable & { readonly isTTY?: boolean; readonly fd?: number }
 
 const MAX_BYTES = 8 * 1024 * 1024
-/** How long a pipe that nobody has written to is waited for when there are arguments as well. */
-const FIRST_BYTE_MS = 10_000
+/** How long a shell's pipe is waited for that brings nothing, when there are words as well. */
+const PIPE_MS = 10_000
+const NOTICE_MS = 1_000
+/** The same for a socket, which is what a program gives that forgets to close our input: who writes, writes at once. */
+const SOCKET_MS = 1_000
 
 /**
- * Joins what was typed with what was piped. A terminal is not read. A pipe that brings nothing within ten seconds is
- * given up, since scripts and CI often leave one open; `waiting` is told after one second.
+ * Joins what was typed with what was piped. A terminal is not read. Input that may be left out and brings nothing is
+ * given up in the end, since scripts often leave a pipe open; `warn` is told of it.
  *
- * @throws `CLI_USAGE` when there is neither, or more than 8 MiB.
+ * @throws `CLI_USAGE` for more than 8 MiB.
  */
 export async function readTask(words: readonly string[], stdin: Input, warn: (text: string) => void): Promise<string> {
   const typed = words.join(' ').trim()
   const piped = stdin.isTTY ? '' : (await readPiped(stdin, typed ? warn : undefined)).trim()
   if (!typed) return piped
   return piped ? `${typed}\n\n<stdin>\n${piped}\n</stdin>` : typed
+}
+
+function isSocket({ fd }: Input): boolean {
+  try {
+    return fd !== undefined && fstatSync(fd).isSocket()
+  } catch {
+    // A descriptor that is closed is read as an empty input.
+    return false
+  }
 }
 
 /** `warn` is given when the input may be left out; without it, it is waited for until its end. */
@@ -29,10 +42,13 @@ async function readPiped(stdin: Input, warn: ((text: string) => void) | undefine
   const timers: NodeJS.Timeout[] = []
   const gaveUp = new Promise<'gave up'>(resolve => {
     if (!warn) return
-    timers.push(
-      setTimeout(() => warn('waiting for standard input; redirect it from /dev/null to go without'), 1000),
-      setTimeout(() => resolve('gave up'), FIRST_BYTE_MS),
-    )
+    const after = (ms: number, run: () => void) => timers.push(setTimeout(run, ms))
+    if (isSocket(stdin)) return after(SOCKET_MS, () => resolve('gave up'))
+    after(NOTICE_MS, () => warn('waiting for standard input; redirect it from /dev/null to go without'))
+    after(PIPE_MS, () => {
+      warn(`nothing came on standard input within ${PIPE_MS / 1000} s; going on without it`)
+      resolve('gave up')
+    })
   })
   const clear = () => {
     for (const timer of timers) clearTimeout(timer)
@@ -42,7 +58,6 @@ async function readPiped(stdin: Input, warn: ((text: string) => void) | undefine
     for (;;) {
       const next = await Promise.race([iterator.next(), gaveUp])
       if (next === 'gave up') {
-        warn?.(`nothing came on standard input within ${FIRST_BYTE_MS / 1000} s; going on without it`)
         stdin.destroy()
         return ''
       }

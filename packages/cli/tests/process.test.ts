@@ -16,11 +16,11 @@ afterEach(async () => {
 })
 
 /** The real command in a process of its own, from source. */
-function cambium(argv: readonly string[], input?: string) {
+function cambium(argv: readonly string[], { input, open }: { input?: string | undefined; open?: boolean } = {}) {
   const child = spawn(process.execPath, [BIN, 'run', '--model', 'openai/test-model', ...argv], {
     cwd: bench.folder.path,
     env: { PATH: process.env.PATH, HOME: bench.home.path, ...bench.env },
-    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    stdio: [input === undefined && !open ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   })
   children.push(child)
   let stdout = ''
@@ -31,7 +31,7 @@ function cambium(argv: readonly string[], input?: string) {
   child.stderr?.on('data', data => {
     stderr += data
   })
-  child.stdin?.end(input)
+  if (input !== undefined) child.stdin?.end(input)
   const finished = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }))
   return { child, finished }
 }
@@ -39,9 +39,19 @@ function cambium(argv: readonly string[], input?: string) {
 describe('the command as a process', () => {
   test('one task, from a pipe, with nothing on standard error', async () => {
     bench = await openBench({ replies: ['fine'] })
-    const { finished } = cambium(['review', 'this'], 'a diff')
+    const { finished } = cambium(['review', 'this'], { input: 'a diff' })
     expect(await finished).toEqual({ code: 0, signal: null, stdout: 'fine\n', stderr: '' })
     expect(bench.server.requests[0]?.text).toContain('a diff')
+  })
+
+  test('a program that leaves our input open does not make it wait for long', async () => {
+    bench = await openBench({ replies: ['fine'] })
+    const { child, finished } = cambium(['go'], { open: true })
+    const startedAt = Date.now()
+    await bench.server.request(0)
+    expect(Date.now() - startedAt).toBeLessThan(9_000)
+    expect(await finished).toMatchObject({ code: 0, stdout: 'fine\n', stderr: '' })
+    child.stdin?.destroy()
   })
 
   test('kill -9 in mid-turn loses nothing that was said: --resume goes on', async () => {
