@@ -68,7 +68,6 @@ export async function bundle(modules) {
       source: output.entryPoint,
       exports: output.exports,
       imports: imports('import-statement'),
-      later: imports('dynamic-import'),
     })
   }
   return { metafile: result.metafile, chunks }

@@ -59,19 +59,23 @@ function closure(ids, chunks) {
   return all
 }
 
+/** How esbuild writes an `import()` that it is told to do without; nothing else in its output looks so. */
+const LOWERED_IMPORT = 'Promise.resolve().then(() => __toESM(require('
+
 /** `"id": function (module, require, importLater, url) { … }` */
-async function asFunction({ id, text, later }) {
-  let source = text
-  for (const other of later) source = source.replaceAll(`import("./${other}")`, `__importLater("./${other}")`)
-  const { code } = await transform(source, {
+async function asFunction({ id, text }) {
+  const { code } = await transform(text, {
     format: 'cjs',
     platform: 'node',
     target: TARGET,
     charset: 'ascii',
     define: { 'import.meta.url': '__url' },
+    // A script has no `import()` of its own without flags: the runtime lends one.
+    supported: { 'dynamic-import': false },
     logLevel: 'warning',
   })
-  return `${JSON.stringify(id)}: function (module, require, __importLater, __url) {\n${code}}`
+  const body = code.replaceAll(LOWERED_IMPORT, '__import(((')
+  return `${JSON.stringify(id)}: function (module, require, __import, __url) {\n${body}}`
 }
 
 const asScript = functions => `({\n${functions.join(',\n')}\n})\n`

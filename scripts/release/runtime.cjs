@@ -33,7 +33,7 @@ function load(id) {
   const module = { exports: {} }
   loaded.set(id, module)
   try {
-    define(module, requireFrom, loadLater, url)
+    define(module, requireFrom, importFrom, url)
   } catch (error) {
     loaded.delete(id)
     throw error
@@ -46,16 +46,11 @@ function requireFrom(specifier) {
   return specifier === 'runtime' ? exports : require(specifier)
 }
 
-const loadLater = async specifier => requireFrom(specifier)
+const importFrom = async specifier => (specifier.startsWith('./') ? load(specifier.slice(2)) : import(specifier))
 
 function compile(file, cachedData) {
   const filename = join(code, file)
-  const script = new vm.Script(readFileSync(filename, 'utf8'), {
-    filename,
-    cachedData,
-    // Rows and their tools are imported from in here.
-    importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
-  })
+  const script = new vm.Script(readFileSync(filename, 'utf8'), { filename, cachedData })
   return { script, modules: script.runInThisContext() }
 }
 
