@@ -2,7 +2,7 @@
 
 import { isHarnessError, type LogRecord } from '@cambium/core'
 import { claim, type LoadedTree, loadTree } from '@cambium/loader'
-import { exitCodeOfSignal } from './exit-code.ts'
+import { EXIT, exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
 import type { Host } from './host.ts'
@@ -33,7 +33,7 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
     }
     const tree = load(options, task, host, notes)
     tree.ctx.provide('surface', { stdout: host.stdout, notes, terminal, color })
-    return await runTree(tree, ends)
+    return await runTree(tree, ends, notes)
   } catch (error) {
     if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error
     const failure = toFailure(error)
@@ -66,7 +66,7 @@ function load(options: RunOptions, task: string, host: Host, notes: StatusLine):
   )
 }
 
-async function runTree(tree: LoadedTree, { signal, crashed }: Ends): Promise<number> {
+async function runTree(tree: LoadedTree, { signal, crashed }: Ends, notes: StatusLine): Promise<number> {
   const stop = () => void tree.dispose(String(signal.reason))
   signal.addEventListener('abort', stop)
   try {
@@ -75,7 +75,9 @@ async function runTree(tree: LoadedTree, { signal, crashed }: Ends): Promise<num
     tree.begin()
     const end = await Promise.race([tree.ended, crashed.then(error => ({ error }))])
     if (typeof end === 'number') return end
-    throw end.error
+    // Standard output is the row's by now: it reports what it has when the tree is disposed.
+    notes.print(describeFailure(toFailure(end.error)))
+    return EXIT.failed
   } finally {
     signal.removeEventListener('abort', stop)
     await tree.dispose()

@@ -297,6 +297,27 @@ describe('an end before its time', () => {
     expect((await bench.run(['-o', 'jsonl', 'go'], { stdout: closed() })).code).toBe(130)
   })
 
+  test('an error that nobody caught is one line, not a stack, and the tree ends in order', async () => {
+    bench = await openBench({ replies: [bash('echo $$ > pid; sleep 60')] })
+    const { host, finished } = bench.start(['-o', 'json', 'go'])
+    const pid = Number(await lineOf(join(bench.folder.path, 'pid')))
+    host.crash(new Error('boom\n    at somewhere'))
+    const { code, report, stderr } = await finished
+    expect(code).toBe(1)
+    expect(report.stopReason).toBe('interrupted')
+    expect(stderr).toContain('cambium: boom\n')
+    expect(stderr).not.toContain('at somewhere')
+    expect(isAlive(pid)).toBe(false)
+  })
+
+  test('nothing is left in the process afterwards', async () => {
+    bench = await openBench({ otherwise: ({ body }) => (body.messages.length > 2 ? 'done' : bash('echo hi')) })
+    await bench.run(['warm up'])
+    const before = left()
+    await bench.run(['go'])
+    expect(left()).toEqual(before)
+  })
+
   test('standard output that cannot be written is a failure', async () => {
     bench = await openBench({ replies: ['answer'] })
     const full = new Sink(false, Object.assign(new Error('no space left'), { code: 'ENOSPC' }))
@@ -305,6 +326,14 @@ describe('an end before its time', () => {
     expect(stderr).toContain('standard output cannot be written: no space left')
   })
 })
+
+/** What keeps a process alive, without connections: the server under test has its own ends of them. */
+function left(): string[] {
+  return process
+    .getActiveResourcesInfo()
+    .filter(name => !/^TCP|^Immediate|^CloseReq/.test(name))
+    .sort()
+}
 
 /** A process that has ended but was not yet waited for counts as ended. */
 function isAlive(pid: number): boolean {

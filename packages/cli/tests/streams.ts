@@ -46,6 +46,8 @@ export interface TestHost extends Host {
   readonly stdout: Sink
   readonly stderr: Sink
   signal(name: NodeJS.Signals): void
+  /** An error that nobody caught. */
+  crash(error: unknown): void
   /** Resolves when somebody listens for signals. */
   readonly listening: Promise<void>
   /** Exit codes of hard ends. */
@@ -62,6 +64,7 @@ export interface TestHostOptions {
 }
 
 export function testHost(options: TestHostOptions = {}): TestHost {
+  const crashListeners = new Set<(error: unknown) => void>()
   const listeners = new Set<(signal: NodeJS.Signals) => void>()
   const { stdin = '' } = options
   const aborts: number[] = []
@@ -90,7 +93,13 @@ export function testHost(options: TestHostOptions = {}): TestHost {
       listens()
       return () => listeners.delete(listener)
     },
-    onCrash: () => () => {},
+    onCrash(listener) {
+      crashListeners.add(listener)
+      return () => crashListeners.delete(listener)
+    },
+    crash(error) {
+      for (const listener of crashListeners) listener(error)
+    },
     owned: false,
     abort: code => void aborts.push(code),
   }
