@@ -5,14 +5,14 @@
  */
 
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { bundle } from './release/bundle.mjs'
 import { writeCode } from './release/code.mjs'
 import { manifest } from './release/manifest.mjs'
-import { publicModules, root } from './release/modules.mjs'
+import { EXTERNAL, installedFolder, publicModules, root } from './release/modules.mjs'
 import { notices } from './release/notices.mjs'
 import { emitTypes } from './release/types.mjs'
 
@@ -30,11 +30,21 @@ export async function buildRelease({ out, types = true }) {
     }
     writeFileSync(join(fresh, 'NOTICES.txt'), notices(metafile))
     writeFileSync(join(fresh, 'package.json'), `${JSON.stringify(manifest(modules, { types }), null, 2)}\n`)
+    linkExternals(fresh)
     rmSync(out, { recursive: true, force: true })
     renameSync(fresh, out)
     return metafile
   } finally {
     rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+/** So that the build runs where it stands; a tarball never has them. */
+function linkExternals(out) {
+  for (const name of EXTERNAL) {
+    const link = join(out, 'node_modules', name)
+    mkdirSync(dirname(link), { recursive: true })
+    symlinkSync(installedFolder(name), link, 'junction')
   }
 }
 

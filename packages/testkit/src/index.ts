@@ -1,6 +1,7 @@
 /** What tests of every room share. */
 
 export { type BootedTree, bootTree } from './boot-tree.ts'
+export { builtBin } from './built-bin.ts'
 export { call, type FakeAnswer, FakeModel, type FakeReply, fail, fakeModel, say } from './fake-model.ts'
 export {
   type ModelMessage,
