@@ -30,7 +30,6 @@ const IDLE_MS = 15_000
 /** Owns its connections; `dispose` ends them all. */
 export class HttpTransport {
   private readonly agents = new Map<string, http.Agent>()
-  private readonly open = new Set<() => void>()
 
   /** Resolves with the headers; the body is the caller's to read or destroy. Rejects with the network's error. */
   async send(request: HttpRequest): Promise<http.IncomingMessage> {
@@ -49,8 +48,6 @@ export class HttpTransport {
       const connect = setTimeout(() => fail(timedOut('CONNECT_TIMEOUT')), request.connectMs)
       const answer = setTimeout(() => fail(new AnswerTimeout('no answer in time')), request.answerMs)
       const abort = () => fail(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
-      const dispose = () => void ending.destroy()
-      this.open.add(dispose)
       const connected = () => clearTimeout(connect)
       const headersCame = () => {
         clearTimeout(connect)
@@ -73,7 +70,6 @@ export class HttpTransport {
       outgoing.on('close', () => {
         headersCame()
         signal?.removeEventListener('abort', abort)
-        this.open.delete(dispose)
         reject(timedOut('ECONNRESET'))
       })
       outgoing.end(request.body)
@@ -81,7 +77,7 @@ export class HttpTransport {
   }
 
   dispose(): void {
-    for (const end of this.open) end()
+    // Ends connections in use as well, and with them their exchanges.
     for (const agent of this.agents.values()) agent.destroy()
     this.agents.clear()
   }

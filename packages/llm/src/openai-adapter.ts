@@ -11,8 +11,9 @@ import {
   redact,
 } from './failure.ts'
 import { isRecord } from './failure-code.ts'
-import { AnswerTimeout, type HttpTransport, isLoopback, readText, release } from './http.ts'
+import { AnswerTimeout, type HttpTransport, readText, release } from './http.ts'
 import type { ProviderConfig } from './openai.ts'
+import { type Endpoint, headersOf, readEndpoint, usable } from './openai-endpoint.ts'
 import { RequestWriter } from './openai-request.ts'
 import { CompletionTranslator } from './openai-stream.ts'
 import type { RouteEntry } from './routes.ts'
@@ -24,13 +25,6 @@ export interface OpenAiOptions {
   readonly settings: ProviderConfig
   readonly transport: HttpTransport
   readonly limits: { readonly connectMs: number; readonly firstEventMs: number; readonly idleMs: number }
-}
-
-/** What one request uses, read in one go so that a change of settings never mixes an address with another's key. */
-interface Endpoint {
-  readonly base: string
-  readonly key: string | undefined
-  readonly headers: Readonly<Record<string, string>>
 }
 
 const MAX_ERROR_BYTES = 64 * 1024
@@ -54,8 +48,8 @@ export class OpenAiAdapter extends LlmAdapter {
   }
 
   override ready(): boolean {
-    const { base, key } = this.endpoint()
-    return key !== undefined || this.keyless(base)
+    const { entry, settings } = this.options
+    return usable(readEndpoint(entry, settings), entry)
   }
 
   override credentialFix(): string | undefined {
@@ -65,7 +59,7 @@ export class OpenAiAdapter extends LlmAdapter {
 
   override async discover(signal: AbortSignal): Promise<readonly ModelInfo[]> {
     const { entry, transport, limits, settings } = this.options
-    const endpoint = this.endpoint()
+    const endpoint = readEndpoint(this.options.entry, this.options.settings)
     const { base } = endpoint
     if (settings.models?.length || (this.kind === 'remote' && base === entry.baseURL && entry.models.length))
       return this.models()
@@ -93,9 +87,9 @@ export class OpenAiAdapter extends LlmAdapter {
 
   override async *stream(request: LlmRequest): AsyncGenerator<StreamChunk> {
     const { provider } = this.options.entry
-    const endpoint = this.endpoint()
+    const endpoint = readEndpoint(this.options.entry, this.options.settings)
     const subject = this.subject(request, endpoint)
-    if (!endpoint.key && !this.keyless(endpoint.base)) throw new LlmError(this.missing())
+    if (!usable(endpoint, this.options.entry)) throw new LlmError(this.missing())
     if (endpoint.key && !/^[\x21-\x7e]+$/.test(endpoint.key)) {
       throw new LlmError({
         code: 'AUTH',
@@ -131,6 +125,10 @@ export class OpenAiAdapter extends LlmAdapter {
 
   private async send(request: LlmRequest, endpoint: Endpoint, subject: FailureSubject): Promise<IncomingMessage> {
     const { transport, limits } = this.options
+    if (!URL.canParse(endpoint.base)) {
+      const error = { code: 'ERR_INVALID_URL' }
+      throw new LlmError(failureFromNetwork(error, { ...subject, url: endpoint.base }))
+    }
     const info = this.models().find(model => model.id === request.model)
     const images = info?.input?.includes('image') ?? true
     try {
@@ -245,22 +243,6 @@ export class OpenAiAdapter extends LlmAdapter {
     return failureFromNetwork(error, subject)
   }
 
-  private endpoint(): Endpoint {
-    const { entry, settings } = this.options
-    const fromEnv = entry.bases.map(readVariable).find(value => value !== undefined)
-    const base = trimmed(fromEnv === undefined ? entry.baseURL : completed(fromEnv, entry))
-    const key = settings.apiKey?.trim() || entry.keys.map(readVariable).find(value => value !== undefined)
-    return { base, key, headers: settings.headers ?? {} }
-  }
-
-  private keyless(base: string): boolean {
-    try {
-      return isLoopback(new URL(base).hostname) || this.kind === 'local'
-    } catch {
-      return false
-    }
-  }
-
   private subject(request: LlmRequest, { base, key }: Endpoint): FailureSubject {
     const { entry, settings } = this.options
     return {
@@ -283,30 +265,5 @@ export class OpenAiAdapter extends LlmAdapter {
     }
   }
 }
-
-function headersOf({ key, headers }: Endpoint): Record<string, string> {
-  const own = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-  return { 'user-agent': 'cambium', ...(key ? { authorization: `Bearer ${key}` } : {}), ...own }
-}
-
-function readVariable(name: string): string | undefined {
-  return process.env[name]?.trim() || undefined
-}
-
-/** An address as people write it in a variable: `localhost:11434`, `0.0.0.0`, `https://host`. */
-function completed(value: string, { path, kind, baseURL }: RouteEntry): string {
-  const bare = !/^https?:\/\//i.test(value)
-  try {
-    const url = new URL(bare ? `http://${value}` : value)
-    if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
-    if (bare && !url.port && kind === 'local') url.port = new URL(baseURL).port
-    const base = trimmed(url.href)
-    return !path || /\/v\d+[a-z]*$/.test(base) ? base : `${base}${path}`
-  } catch {
-    return value
-  }
-}
-
-const trimmed = (base: string) => base.replace(/\/+$/, '').replace(/\/chat\/completions$/, '')
 
 const hostPath = (url: string) => url.replace(/\/chat\/completions$/, '')

@@ -1,6 +1,6 @@
 /** Talks to every provider that speaks chat completions; the usual ones need only their key in the environment. */
 
-import type { Context } from '@cambium/core'
+import { type Context, HarnessError } from '@cambium/core'
 import Schema from 'schemastery'
 import { HttpTransport } from './http.ts'
 import type {} from './index.ts'
@@ -91,6 +91,13 @@ export function apply(ctx: Context, config: Config) {
 }
 
 function configured(provider: string, settings: ProviderConfig, known: RouteEntry | undefined): RouteEntry {
+  const { baseURL = '' } = settings
+  if (baseURL ? !URL.canParse(baseURL) : !known) {
+    const problem = baseURL ? `"${baseURL}" is no web address` : 'it has no address'
+    throw new HarnessError('LLM_ADDRESS_INVALID', `the provider ${provider} cannot be used: ${problem}`, {
+      fix: `give providers.${provider}.baseURL an address such as https://models.example.com/v1`,
+    })
+  }
   const base = known ?? {
     provider,
     baseURL: '',
@@ -100,7 +107,7 @@ function configured(provider: string, settings: ProviderConfig, known: RouteEntr
     dialect: DIALECT,
     models: [],
   }
-  const { baseURL, apiKeyEnv, models, maxTokensKey, reasoningKey, streamUsage } = settings
+  const { apiKeyEnv, models, maxTokensKey, reasoningKey, streamUsage } = settings
   const dialect: Dialect = {
     ...base.dialect,
     ...(maxTokensKey ? { maxTokensKey } : {}),

@@ -53,6 +53,12 @@ describe('an answer that refuses', () => {
       'RATE_LIMIT',
       /please wait/,
     ],
+    [
+      '429 without a code',
+      { fault: '429', code: null, type: 'error', message: 'Slow down' },
+      'RATE_LIMIT',
+      /Slow down/,
+    ],
     ['500', { fault: '500' }, 'SERVER', /test is in trouble \(500\)/],
     ['503', { fault: '503' }, 'SERVER', /overloaded/],
     ['529', { fault: '529' }, 'SERVER', /Overloaded/],
@@ -181,10 +187,18 @@ describe('a server that cannot be reached', () => {
     await new Promise(resolve => mute.close(resolve))
   })
 
-  it('is no address at all', async () => {
-    expect(await at('not an address')).toMatchObject({
+  it('has no address at all', async () => {
+    await expect(at('not an address')).rejects.toThrow(
+      /LLM_ADDRESS_INVALID: .*test cannot be used: "not an address" is no web address/,
+    )
+    await expect(at('')).rejects.toThrow(/it has no address(.|\n)*give providers\.test\.baseURL/)
+    const root = await connected('https://models.invalid')
+    vi.stubEnv('OPENAI_BASE_URL', 'http://')
+    vi.stubEnv('OPENAI_API_KEY', 'k-abcdef')
+    expect((await answer(root, { provider: 'openai' })).failure).toMatchObject({
       code: 'INVALID_REQUEST',
       message: expect.stringMatching(/is no web address/),
+      fix: 'correct the base address in OPENAI_BASE_URL',
     })
   })
 })

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { createToolResultMessage, type Message, newMessageId, type ToolCallBlock } from '@cambium/llm'
 import {
   type ModelServer,
@@ -10,6 +11,7 @@ import {
   startModelServer,
 } from '@cambium/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
+import { readEvents } from '../src/sse.ts'
 import { answer, ask, connected, type ProviderSettings, user } from './llm.ts'
 
 let server: ModelServer
@@ -362,6 +364,26 @@ describe('bytes', () => {
   })
 })
 
+describe('a stream of events', () => {
+  it('is the same wherever its bytes are split', async () => {
+    const bytes = Buffer.from(': hi\r\n\r\ndata: {"a":"台😀"}\r\n\r\nevent: x\ndata: 1\ndata: 2\n\ndata: [DONE]\n\n')
+    const expected = [
+      { data: '{"a":"台😀"}', event: undefined },
+      { data: '1\n2', event: 'x' },
+      { data: '[DONE]', event: undefined },
+    ]
+    const pieces = (cuts: readonly number[]) => [0, ...cuts].map((from, at) => bytes.subarray(from, cuts[at]))
+    const all = Array.from({ length: bytes.length - 1 }, (_, at) => at + 1)
+    for (const cuts of [all, ...all.map(at => [at])]) {
+      // One piece a read: a socket joins what comes close together.
+      const body = Readable.from(pieces(cuts), { objectMode: false, highWaterMark: 1 }) as unknown as IncomingMessage
+      const events: unknown[] = []
+      for await (const batch of readEvents(body, () => ({ firstMs: 1_000, idleMs: 1_000 }))) events.push(...batch)
+      expect(events).toMatchObject(expected)
+    }
+  })
+})
+
 describe('a stream that goes wrong', () => {
   const cases: [string, ReplyScript, string, RegExp][] = [
     [
@@ -524,6 +546,25 @@ describe('a connection', () => {
     expect(connections).toBe(1)
     await root.fiber.dispose()
     // Resolves only if the plugin has let its connection go.
+    await new Promise(resolve => plain.close(resolve))
+  })
+
+  it('is used again where the body ends after its last event', async () => {
+    let connections = 0
+    let ended: Promise<unknown> | undefined
+    const plain = createServer((_request, response) => {
+      ended = new Promise(resolve => response.once('close', resolve))
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(sse(delta({ content: 'x' }, 'stop')), () => setTimeout(() => response.end(), 5))
+    }).on('connection', () => connections++)
+    await new Promise<void>(resolve => plain.listen(0, '127.0.0.1', resolve))
+    const root = await connected(`http://127.0.0.1:${(plain.address() as AddressInfo).port}/v1`)
+    for (let at = 0; at < 5; at++) {
+      expect((await answer(root)).text).toBe('x')
+      await ended
+    }
+    expect(connections).toBeLessThan(4)
+    await root.fiber.dispose()
     await new Promise(resolve => plain.close(resolve))
   })
 
