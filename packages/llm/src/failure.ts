@@ -147,12 +147,6 @@ export function failureFromNetwork(error: unknown, subject: FailureSubject): Llm
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
       return failure(`${host} cannot be reached`, 'check the network connection')
-    case 'ERR_INVALID_URL':
-      return {
-        code: 'INVALID_REQUEST',
-        message: `"${subject.url}" is no web address`,
-        fix: `correct the base address${subject.baseVariable ? ` in ${subject.baseVariable}` : ''}`,
-      }
   }
   if (code && (/^(ERR_TLS|ERR_SSL|CERT_|EPROTO)/.test(code) || /CERT|SELF_SIGNED|UNABLE_TO_/.test(code))) {
     const fix = /EPROTO|ERR_SSL_WRONG_VERSION/.test(code)

@@ -126,8 +126,12 @@ export class OpenAiAdapter extends LlmAdapter {
   private async send(request: LlmRequest, endpoint: Endpoint, subject: FailureSubject): Promise<IncomingMessage> {
     const { transport, limits } = this.options
     if (!URL.canParse(endpoint.base)) {
-      const error = { code: 'ERR_INVALID_URL' }
-      throw new LlmError(failureFromNetwork(error, { ...subject, url: endpoint.base }))
+      const [variable] = this.options.entry.bases
+      throw new LlmError({
+        code: 'INVALID_REQUEST',
+        message: `"${endpoint.base}" is no web address`,
+        fix: `correct the base address${variable ? ` in ${variable}` : ''}`,
+      })
     }
     const info = this.models().find(model => model.id === request.model)
     const images = info?.input?.includes('image') ?? true
