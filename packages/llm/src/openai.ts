@@ -1,6 +1,6 @@
 /** Talks to every provider that speaks chat completions; the usual ones need only their key in the environment. */
 
-import { type Context, HarnessError } from '@cambium/core'
+import { type Context, HarnessError, MAX_TIMER_MS } from '@cambium/core'
 import Schema from 'schemastery'
 import { HttpTransport } from './http.ts'
 import type {} from './index.ts'
@@ -65,12 +65,14 @@ const Provider: Schema<ProviderConfig> = Schema.object({
   streamUsage: Schema.boolean().description('Whether usage is asked for with stream_options'),
 }) as Schema<ProviderConfig>
 
+const ms = () => Schema.natural().min(1).max(MAX_TIMER_MS)
+
 export const Config: Schema<Config> = Schema.object({
   providers: Schema.dict(Provider).default({}).description('Further providers, or changes to a built-in one'),
   exclude: Schema.array(Schema.string()).default([]).description('Built-in providers that are left to other plugins'),
-  connectMs: Schema.natural().min(1).default(10_000).description('Bound of connecting, in milliseconds'),
-  firstEventMs: Schema.natural().min(1).default(300_000).description('Longest silence before an answer begins'),
-  idleMs: Schema.natural().min(1).default(120_000).description('Longest silence within an answer'),
+  connectMs: ms().default(10_000).description('Bound of connecting, in milliseconds'),
+  firstEventMs: ms().default(300_000).description('Longest silence before an answer begins'),
+  idleMs: ms().default(120_000).description('Longest silence within an answer'),
 }) as Schema<Config>
 
 export function apply(ctx: Context, config: Config) {

@@ -1,6 +1,6 @@
 /** Tries a request of the loop again when its failure may pass by itself, and says so. */
 
-import { type Context, notify, type ScopeKey, sleep } from '@cambium/core'
+import { type Context, MAX_TIMER_MS, notify, type ScopeKey, sleep } from '@cambium/core'
 import Schema from 'schemastery'
 import { RETRY_POLICY, RetryCourse, type RetryPolicy } from './retry-policy.ts'
 import type {} from './service.ts'
@@ -16,10 +16,15 @@ export const Config: Schema<Config> = Schema.object({
     .default(RETRY_POLICY.maxAttempts)
     .description('Attempts, the first one included'),
   initialMs: Schema.natural()
+    .max(MAX_TIMER_MS)
     .default(RETRY_POLICY.initialMs)
     .description('First wait; each further one is twice as long'),
-  maxDelayMs: Schema.natural().default(RETRY_POLICY.maxDelayMs).description('Longest wait of our own choice'),
+  maxDelayMs: Schema.natural()
+    .max(MAX_TIMER_MS)
+    .default(RETRY_POLICY.maxDelayMs)
+    .description('Longest wait of our own choice'),
   maxElapsedMs: Schema.natural()
+    .max(MAX_TIMER_MS)
     .default(RETRY_POLICY.maxElapsedMs)
     .description('Bound of all attempts and waits; a provider that asks for more is not waited for'),
 })

@@ -466,7 +466,7 @@ describe('silence', () => {
         { text: 'slow', delayMs: 120 },
       ],
     })
-    const root = await connected(server.url, {}, { idleMs: 60, firstEventMs: 2_000 })
+    const root = await connected(server.url, {}, { idleMs: 60 })
     for (const _ of [1, 2]) {
       const { failure, text } = await answer(root)
       expect([text, failure?.code, failure?.message]).toEqual([
@@ -493,10 +493,10 @@ describe('silence', () => {
   it('of the consumer does not count', async () => {
     const root = await serve([{ text: 'one two three', pieceChars: 4, delayMs: 2 }])
     await root.fiber.dispose()
-    const hasty = await connected(server.url, {}, { idleMs: 60 })
+    const hasty = await connected(server.url, {}, { idleMs: 150 })
     const stream = hasty.llm.stream(ask())[Symbol.asyncIterator]()
     await stream.next()
-    await new Promise(resolve => setTimeout(resolve, 100))
+    await new Promise(resolve => setTimeout(resolve, 250))
     let last = await stream.next()
     for (let step = last; !step.done; step = await stream.next()) last = step
     expect(last.value).toMatchObject({ type: 'finish', reason: 'stop' })
@@ -517,7 +517,7 @@ describe('cancelling', () => {
     const asked = performance.now()
     controller.abort()
     expect(await pending).toMatchObject({ reason: 'aborted', failure: { code: 'ABORTED' } })
-    expect(performance.now() - asked).toBeLessThan(100)
+    expect(performance.now() - asked).toBeLessThan(500)
     expect(await request.ended).toBe('left')
   })
 
