@@ -1,7 +1,8 @@
 /**
- * Makes the released form, one package: `node scripts/build.mjs [--out folder] [--no-types] [--pack]`.
+ * Makes the released form, one package: `node scripts/build.mjs [--out folder] [--no-types] [--pack] [--sources file]`.
  *
- * The default folder is `dist/`; `--pack` also makes the tarball in it and prints its path.
+ * The default folder is `dist/`; `--pack` also makes the tarball in it and prints its path; `--sources` writes
+ * which files a start reads, and which the package is made of.
  */
 
 import { execFileSync } from 'node:child_process'
@@ -16,24 +17,27 @@ import { EXTERNAL, installedFolder, publicModules, root } from './release/module
 import { notices } from './release/notices.mjs'
 import { emitTypes } from './release/types.mjs'
 
-/** Builds into `out`, which is replaced when all has gone well. Resolves with what esbuild tells of the bundle. */
+/**
+ * Builds into `out`, which is replaced when all has gone well. Resolves with the sources that a start of the default
+ * tree reads, and those of the whole package.
+ */
 export async function buildRelease({ out, types = true }) {
   const modules = publicModules()
   const fresh = `${out}.${process.pid}.new`
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
   try {
-    const [metafile] = await Promise.all([code(fresh, modules), types && emitTypes(fresh, modules)])
+    const [sources] = await Promise.all([code(fresh, modules), types && emitTypes(fresh, modules)])
     cpSync(join(root, 'cordis.yml'), join(fresh, 'cordis.yml'))
     for (const file of ['README.md', 'LICENSE']) {
       if (existsSync(join(root, file))) cpSync(join(root, file), join(fresh, file))
     }
-    writeFileSync(join(fresh, 'NOTICES.txt'), notices(metafile))
+    writeFileSync(join(fresh, 'NOTICES.txt'), notices(sources.all))
     writeFileSync(join(fresh, 'package.json'), `${JSON.stringify(manifest(modules, { types }), null, 2)}\n`)
     linkExternals(fresh)
     rmSync(out, { recursive: true, force: true })
     renameSync(fresh, out)
-    return metafile
+    return sources
   } finally {
     rmSync(fresh, { recursive: true, force: true })
   }
@@ -49,9 +53,10 @@ function linkExternals(out) {
 }
 
 async function code(out, modules) {
-  const { metafile, chunks } = await bundle(modules)
-  await writeCode(out, modules, chunks)
-  return metafile
+  const chunks = await bundle(modules)
+  const start = await writeCode(out, modules, chunks)
+  const sourcesOf = ids => [...new Set([...ids].flatMap(id => chunks.get(id).sources))].sort()
+  return { start: sourcesOf(start), all: sourcesOf(chunks.keys()) }
 }
 
 /** The tarball of a build, as `npm publish` would send it: its path. */
@@ -66,10 +71,12 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
       out: { type: 'string', default: join(root, 'dist') },
       types: { type: 'boolean', default: true },
       pack: { type: 'boolean', default: false },
+      sources: { type: 'string' },
     },
     allowNegative: true,
   })
   const out = resolve(values.out)
-  await buildRelease({ out, types: values.types })
+  const sources = await buildRelease({ out, types: values.types })
+  if (values.sources) writeFileSync(values.sources, JSON.stringify(sources, null, 2))
   console.log(values.pack ? pack(out) : out)
 }

@@ -25,8 +25,8 @@ const INSTALLATION = join(dirname(fileURLToPath(import.meta.url)), 'installation
 const LOADER = '@cambium/loader'
 
 /**
- * Resolves with esbuild's metafile and the chunks, by id: an ES module's text that imports others as `./id`, and the
- * names that it exports.
+ * Resolves with the chunks by id: the text of an ES module that imports others as `./id`, the names that it exports, and
+ * the files that it is made of.
  */
 export async function bundle(modules) {
   const shared = [...Object.keys(SHARED), ...LENT]
@@ -66,11 +66,12 @@ export async function bundle(modules) {
       id,
       text,
       source: output.entryPoint,
+      sources: Object.keys(output.inputs),
       exports: output.exports,
       imports: imports('import-statement'),
     })
   }
-  return { metafile: result.metafile, chunks }
+  return chunks
 }
 
 const idOf = name => `${sharedFile(name).replace('/', '-')}.js`
@@ -85,7 +86,7 @@ function tableOf(modules) {
   }
   for (const [name, aliases] of Object.entries(SHARED)) for (const alias of aliases) own[alias] = entry(name)
   const doors = modules.map(({ specifier }) => specifier).filter(name => /^@[^/]+\/[^/]+$/.test(name))
-  return { own, lent: Object.fromEntries(LENT.map(name => [name, entry(name)])), doors: ['cordis', ...doors] }
+  return { own, lent: Object.fromEntries(LENT.map(name => [name, entry(name)])), doors: ['cordis', ...LENT, ...doors] }
 }
 
 /** Modules outside the workspace's own that others may import: what each is, and the chunk and the file it becomes. */

@@ -26,7 +26,7 @@ setInstallation({
     hooked = true
     await outside.readyForRequire(
       url,
-      table.doors.map(name => urls.own[name]),
+      table.doors.map(name => urls.own[name] ?? urls.lent[name]),
     )
   },
 })

@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readJson, root } from './modules.mjs'
 
-export function notices(metafile) {
+export function notices(sources) {
   const folders = new Set()
-  for (const input of Object.keys(metafile.inputs)) {
+  for (const input of sources) {
     const folder = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1]
     if (folder && existsSync(join(root, folder, 'package.json'))) folders.add(join(root, folder))
   }

@@ -21,7 +21,12 @@ export function hook(urls) {
   // Those hooks do not reach `require`.
   const original = module._resolveFilename
   module._resolveFilename = function (request, ...rest) {
-    return Object.hasOwn(urls.own, request) ? fileURLToPath(urls.own[request]) : original.call(this, request, ...rest)
+    if (Object.hasOwn(urls.own, request)) return fileURLToPath(urls.own[request])
+    try {
+      return original.call(this, request, ...rest)
+    } catch (error) {
+      return fileURLToPath(lent(urls, request, error).url)
+    }
   }
 }
 
@@ -35,7 +40,7 @@ export async function resolve(specifier, context, next) {
   try {
     return await next(specifier, context)
   } catch (error) {
-    return lent(specifier, error)
+    return lent(table, specifier, error)
   }
 }
 
@@ -44,16 +49,16 @@ function resolveSync(specifier, context, next) {
   try {
     return asModule(next(specifier, context))
   } catch (error) {
-    return lent(specifier, error)
+    return lent(table, specifier, error)
   }
 }
 
 const ours = url => ({ url, format: 'module', shortCircuit: true })
 
-function lent(specifier, error) {
+function lent(urls, specifier, error) {
   const missing = error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND'
-  if (!missing || !Object.hasOwn(table.lent, specifier)) throw error
-  return ours(table.lent[specifier])
+  if (!missing || !Object.hasOwn(urls.lent, specifier)) throw error
+  return ours(urls.lent[specifier])
 }
 
 /**

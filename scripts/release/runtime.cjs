@@ -91,18 +91,17 @@ class CodeCache {
   /** Keeps what this process has compiled, if it has used more than the one that wrote the file. */
   write(script) {
     if (!script.cachedDataRejected && loaded.size <= this.modules) return
-    const fresh = `${this.file}.${process.pid}`
     try {
       const data = script.createCachedData()
       const count = Buffer.alloc(4)
       count.writeUInt32LE(loaded.size)
       mkdirSync(this.folder, { recursive: true, mode: 0o700 })
+      const fresh = `${this.file}.${process.pid}`
       writeFileSync(fresh, Buffer.concat([count, digest(data), data]), { mode: 0o600 })
       renameSync(fresh, this.file)
       this.prune()
     } catch {
       // No room, or no right to write there: the next start compiles again.
-      rmSync(fresh, { force: true })
     }
   }
 
