@@ -13,7 +13,7 @@ export interface DrivenAgent extends Agent {
 }
 
 export interface Driver {
-  /** Runs one turn, from `turn/start` to `turn/end`. Must not throw. Resolves with whether it got anywhere. */
+  /** Runs one turn, from `turn/start` to `turn/end`. Must not throw: what it leaves of its input is then put aside. */
   turn(agent: DrivenAgent, signal: AbortSignal): Promise<void>
   /** What an agent uses that was told nothing: `provider/model`, a provider or `auto`. */
   readonly model: string

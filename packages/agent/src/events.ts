@@ -46,6 +46,7 @@ export interface StepInput {
 }
 
 export type PreStepDecision =
+  /** What was offered and is not among `messages` is withdrawn, on the record. */
   | { readonly kind: 'enter'; readonly messages: readonly UserMessage[] }
   | { readonly kind: 'reject'; readonly reason?: string }
   /** One last request without tools to sum up; then the turn ends with reason `limit`. */

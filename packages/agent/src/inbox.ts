@@ -71,16 +71,25 @@ export class Inbox {
       .map(item => item.message)
   }
 
+  /** A step enters with `messages`: what it was offered beside them is withdrawn, on the record. */
+  decline(offered: readonly UserMessage[], messages: readonly UserMessage[]): void {
+    const entering = new Set(messages.map(({ id }) => id))
+    const withdrawn = offered.map(({ id }) => id).filter(id => this.items.has(id) && !entering.has(id))
+    if (!withdrawn.length) return
+    this.session.append('inbox/changed', { withdrawn })
+    for (const id of withdrawn) this.items.delete(id)
+  }
+
   /** The messages are in the conversation now. */
   admitted(messages: readonly UserMessage[]): void {
     for (const { id } of messages) this.items.delete(id)
   }
 
-  /** The messages stay pending, and later steps pass them over. */
+  /** Those that are still pending stay so, and later steps pass them over. */
   hold(messages: readonly UserMessage[], held: Held): void {
     for (const { id } of messages) {
       const item = this.items.get(id)
-      if (item) item.held = held
+      if (item) item.held ??= held
     }
   }
 

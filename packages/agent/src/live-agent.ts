@@ -86,6 +86,7 @@ export class LiveAgent implements Agent, DrivenAgent {
   wake(): void {
     if (this.running || this.disposed || !this.inbox.wakes || !this.options.driver()) return
     this.inbox.release()
+    this.controller = new AbortController()
     this.running = this.run().finally(() => {
       this.running = undefined
       this.setStatus('idle')
@@ -101,14 +102,16 @@ export class LiveAgent implements Agent, DrivenAgent {
     while (this.inbox.wakes && !this.disposed) {
       const driver = this.options.driver()
       if (!driver) return
-      this.controller = new AbortController()
+      if (this.controller.signal.aborted) this.controller = new AbortController()
+      const offered = this.inbox.peek(true)
       try {
         await driver.turn(this, this.controller.signal)
       } catch (error) {
-        // A turn closes itself whatever happens; one that could not even do that must not be tried in a circle.
+        // A turn closes itself whatever happens.
         report(this.ctx, `the turn of ${this.id}`, error)
-        this.inbox.hold(this.inbox.list(), 'failed')
       }
+      // What a turn has neither taken nor put aside would open the next one like it at once, for ever.
+      if (this.options.driver() === driver) this.inbox.hold(offered, 'failed')
     }
   }
 

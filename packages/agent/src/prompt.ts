@@ -12,6 +12,7 @@ import {
 } from '@cambium/core'
 import type { Agent, Tools } from '@cambium/tools'
 import type { PromptAssembly, PromptSection, SystemPrompt } from './events.ts'
+import { answered } from './listeners.ts'
 
 type VariableValue = Parameters<SystemPrompt['variable']>[1]
 interface AssembleInput {
@@ -75,7 +76,10 @@ class PromptCore {
   async assemble(input: AssembleInput): Promise<PromptAssembly> {
     const { agent, scope = agent } = input
     const assembly = { sections: await this.sectionsOf(input), tools: this.tools.schemas(scope) }
-    return waterfall(this.ctx, scope, 'system-prompt/assemble', { agent, assembly }, async () => assembly)
+    const event = 'system-prompt/assemble'
+    const answer = await waterfall(this.ctx, scope, event, { agent, assembly }, async () => assembly)
+    const isWhole = ({ sections, tools }: PromptAssembly) => Array.isArray(sections) && Array.isArray(tools)
+    return answered(event, answer, isWhole, 'sections and tools')
   }
 
   /** Sections are evaluated once a turn, so that a turn's requests share their prefix. */

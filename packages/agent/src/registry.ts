@@ -97,7 +97,7 @@ class AgentCore {
     try {
       const config = options.model
         ? await this.route(options.model)
-        : (lastConfig(session) ?? (await this.route(this.driver?.model ?? 'auto')))
+        : (lastRoute(session) ?? (await this.route(this.driver?.model ?? 'auto')))
       return await this.open(session, config, { source: 'resume', options, owner })
     } catch (error) {
       await this.sessions.close(session)
@@ -119,24 +119,18 @@ class AgentCore {
     const scope = createScope(this.ctx, agent, options.parent)
     agent.ctx = scope.ctx
     const unbind = this.sessions.bindScope(session, agent)
-    try {
-      await options.setup?.(agent)
-      gate(this.ctx, agent, 'agent/created', agent)
-    } catch (error) {
-      unbind()
-      await scope.dispose()
-      await this.sessions.close(session)
-      throw error
-    }
-    let disposal: Promise<void> | undefined
+    let announced = false
     let ended = false
+    let forget = () => {}
+    let disposal: Promise<void> | undefined
     const dispose = () => {
       disposal ??= (async () => {
         agent.cancel({ by: 'disposed' }, { keepInbox: true })
         await agent.whenIdle()
         await scope.dispose()
         this.live.delete(agent.id)
-        notify(this.ctx, undefined, 'agent/disposed', agent)
+        // Those who were told of it before a veto are told of its end as well.
+        if (announced) notify(this.ctx, undefined, 'agent/disposed', agent)
         unbind()
         await this.sessions.close(session)
         ended = true
@@ -145,21 +139,29 @@ class AgentCore {
       return disposal
     }
     const handle = { agent, dispose }
+    try {
+      await options.setup?.(agent)
+      // Throws for an owner that has gone meanwhile.
+      const undo: unknown = owner.effect(() => () => (ended ? undefined : dispose()), `agent ${agent.id}`)
+      forget = undo as () => void
+      announced = true
+      gate(this.ctx, agent, 'agent/created', agent)
+    } catch (error) {
+      await dispose()
+      throw error
+    }
     this.live.set(agent.id, handle)
-    const forget = owner.effect(
-      () => () => (ended ? undefined : dispose()),
-      `agent ${agent.id}`,
-    ) as unknown as () => void
     return handle
   }
 }
 
-/** What the next request would be made with, by the log: the last choice or the last request, whichever is later. */
-function lastConfig(session: Session): LlmCallConfig | undefined {
+/**
+ * The route of the next request, by the log: the last choice or the last request, whichever is later. What else that
+ * request was made with, listeners have added to it, and they add it anew.
+ */
+function lastRoute(session: Session): LlmCallConfig | undefined {
   const header = session.last('request/header')
   const choice = session.last('agent/model')
-  if (choice && (!header || choice.seq > header.seq)) {
-    return { provider: choice.data.provider, model: choice.data.model }
-  }
-  return header?.data.config
+  const last = choice && (!header || choice.seq > header.seq) ? choice.data : header?.data.config
+  return last && { provider: last.provider, model: last.model }
 }

@@ -15,6 +15,8 @@ import {
 } from '@cambium/llm'
 import type { SessionEventMap, Sessions } from '@cambium/session'
 import type { DrivenAgent } from './driver.ts'
+import type { RequestErrorDecision, RequestErrorInput } from './events.ts'
+import { answered, Cancelled, heard } from './listeners.ts'
 
 type Finish = SessionEventMap['assistant/message']['finish']
 
@@ -39,11 +41,6 @@ export class RequestFailed extends Error {
     super(failure.message)
     this.failure = failure
   }
-}
-
-/** The turn was cancelled; the signal's reason says by whom. */
-export class Cancelled extends Error {
-  override readonly name = 'Cancelled'
 }
 
 interface Attempt {
@@ -85,7 +82,7 @@ export class StepRequest {
       if (signal.aborted) throw new Cancelled()
       const result = await this.attempt(agent, { ...at, attempt }, { config, prompt, signal })
       if (result.reason === 'aborted' || signal.aborted) {
-        this.keepVisible(agent, at, config, result)
+        this.keepVisible(agent, { ...at, attempt }, config, result)
         throw new Cancelled()
       }
       if (result.reason !== 'error') return this.commit(agent, at, config, result)
@@ -95,18 +92,27 @@ export class StepRequest {
       agent.session.append('request/failed', { ...at, attempt, failure, ...usage })
       const visible = result.interrupted.length > 0
       const input = { agent, ...at, attempt, config, failure, visible, signal }
-      const decision = await waterfall(this.ctx, agent, 'agent/request-error', input, async () => ({
-        kind: 'fail' as const,
-      }))
+      const decision = await this.repair(agent, input)
       if (signal.aborted) throw new Cancelled()
       if (decision.kind === 'fail') throw new RequestFailed(failure)
       chosen = decision.config
     }
   }
 
-  private choose(agent: DrivenAgent, at: StepPosition, signal: AbortSignal): Promise<LlmCallConfig> {
+  private async choose(agent: DrivenAgent, at: StepPosition, signal: AbortSignal): Promise<LlmCallConfig> {
     const { config } = agent
-    return waterfall(this.ctx, agent, 'agent/request', { agent, ...at, signal, config }, async () => config)
+    const event = 'agent/request'
+    const answer = waterfall(this.ctx, agent, event, { agent, ...at, signal, config }, async () => config)
+    const chosen = await heard(this.ctx, event, answer, signal)
+    if (signal.aborted) throw new Cancelled()
+    return answered(event, chosen, ({ provider, model }) => !!provider && !!model, 'a provider and a model')
+  }
+
+  private async repair(agent: DrivenAgent, input: RequestErrorInput): Promise<RequestErrorDecision> {
+    const event = 'agent/request-error'
+    const answer = waterfall(this.ctx, agent, event, input, async () => ({ kind: 'fail' as const }))
+    const decision = await heard(this.ctx, event, answer, input.signal)
+    return answered(event, decision, ({ kind }) => kind === 'fail' || kind === 'retry', 'a decision')
   }
 
   /** What every request is made with is in the log, once for as long as it stays the same. */
@@ -159,10 +165,20 @@ export class StepRequest {
     return { finish, calls: cut ? [] : all, cutCalls: cut && (all.length > 0 || attempt.cutInCall) }
   }
 
-  /** After a cancel, what a person has already seen is what the model said. */
-  private keepVisible(agent: DrivenAgent, at: StepPosition, config: LlmCallConfig, attempt: Attempt) {
+  /** After a cancel, what a person has already seen is what the model said. What it cost is kept in any case. */
+  private keepVisible(
+    agent: DrivenAgent,
+    { attempt: number, ...at }: StepPosition & { attempt: number },
+    config: LlmCallConfig,
+    attempt: Attempt,
+  ) {
     const content = attempt.interrupted.length ? attempt.interrupted : visibleOf(attempt.content)
-    if (!content.length) return
+    if (!content.length) {
+      const failure = attempt.failure ?? { code: 'ABORTED', message: 'the request was cancelled' }
+      if (attempt.usage)
+        agent.session.append('request/failed', { ...at, attempt: number, failure, usage: attempt.usage })
+      return
+    }
     this.append(agent, at, config, { content, finish: 'stop', usage: attempt.usage, interrupted: true })
   }
 

@@ -5,9 +5,10 @@ import { createUserMessage, type UserMessage } from '@cambium/llm'
 import type { TurnEndReason } from '@cambium/session'
 import type { CancelCause, Tools } from '@cambium/tools'
 import type { DrivenAgent } from './driver.ts'
-import type { PreStepDecision, SystemPrompt } from './events.ts'
+import type { PreStepDecision, StepInput, SystemPrompt } from './events.ts'
+import { answered, Cancelled, heard } from './listeners.ts'
 import { renderPrompt } from './prompt.ts'
-import { Cancelled, RequestFailed, StepRequest } from './step.ts'
+import { RequestFailed, StepRequest } from './step.ts'
 
 /** How often in one turn the model is told that its calls were cut off, before the turn ends so. */
 const MAX_CUT_ANSWERS = 3
@@ -44,7 +45,8 @@ export class TurnRunner {
     session.append('turn/start', { turn })
     let reason: TurnEndReason
     try {
-      await agent.started(signal)
+      await heard(this.ctx, 'agent/session-start', agent.started(signal), signal)
+      if (signal.aborted) throw new Cancelled()
       reason = await this.steps(agent, { turn, signal, step: 0, cutAnswers: 0, truncated: false })
     } catch (error) {
       reason = reasonOf(error, signal)
@@ -63,7 +65,8 @@ export class TurnRunner {
       if (state.signal.aborted) throw new Cancelled()
       if (outcome.owed || agent.inbox.hasNextStep(outcome.concluded)) continue
       const { turn, signal } = state
-      await serial(this.ctx, agent, 'agent/turn-stopping', { agent, turn, signal })
+      const event = 'agent/turn-stopping'
+      await heard(this.ctx, event, serial(this.ctx, agent, event, { agent, turn, signal }), signal)
       if (signal.aborted) throw new Cancelled()
       if (!agent.inbox.hasNextStep(outcome.concluded)) return { kind: state.truncated ? 'max-tokens' : 'completed' }
     }
@@ -76,12 +79,8 @@ export class TurnRunner {
     let decision: PreStepDecision
     let assembly: Awaited<ReturnType<SystemPrompt['assemble']>>
     try {
-      assembly = await this.prompt.assemble({ agent, signal })
-      const input = { agent, turn, step, messages: offered, signal }
-      decision = await waterfall(this.ctx, agent, 'agent/pre-step', input, async () => ({
-        kind: 'enter' as const,
-        messages: offered,
-      }))
+      assembly = await heard(this.ctx, 'system-prompt/assemble', this.prompt.assemble({ agent, signal }), signal)
+      decision = await this.mayEnter({ agent, turn, step, messages: offered, signal })
       if (signal.aborted) throw new Cancelled()
     } catch (error) {
       // Nothing was admitted, so nothing is lost; but the same input would fail the same way at once.
@@ -94,11 +93,12 @@ export class TurnRunner {
     }
     const wrapUp = decision.kind === 'wrap-up' ? decision.reason : undefined
     const messages = decision.kind === 'enter' ? decision.messages : [...offered, wrapUpNotice(decision.reason)]
+    inbox.decline(offered, messages)
     if (step === 1 && !messages.length) return ended({ kind: 'completed' })
 
     session.append('step/start', { turn, step })
     for (const message of messages) session.append('user/message', { message })
-    inbox.admitted(offered)
+    inbox.admitted(messages)
     notify(this.ctx, agent, 'agent/inbox', agent)
 
     const prompt = { system: renderPrompt(assembly), tools: wrapUp === undefined ? assembly.tools : [] }
@@ -114,6 +114,13 @@ export class TurnRunner {
     }
     if (answer.finish === 'max-tokens') return this.truncated(agent, state, answer.cutCalls)
     return { kind: 'done', owed: answer.calls.length > 0 && !concluded, concluded }
+  }
+
+  private async mayEnter(input: StepInput): Promise<PreStepDecision> {
+    const event = 'agent/pre-step'
+    const enter = async () => ({ kind: 'enter' as const, messages: input.messages })
+    const decision = await heard(this.ctx, event, waterfall(this.ctx, input.agent, event, input, enter), input.signal)
+    return answered(event, decision, isPreStepDecision, 'a decision')
   }
 
   private async runCalls(agent: DrivenAgent, calls: Parameters<typeof toCalls>[0], signal: AbortSignal) {
@@ -136,6 +143,11 @@ export class TurnRunner {
     )
     return { kind: 'done', owed: true, concluded: false }
   }
+}
+
+function isPreStepDecision(decision: PreStepDecision): boolean {
+  if (decision.kind === 'enter') return Array.isArray(decision.messages)
+  return decision.kind === 'reject' || decision.kind === 'wrap-up'
 }
 
 const ended = (reason: TurnEndReason): StepOutcome => ({ kind: 'ended', reason })

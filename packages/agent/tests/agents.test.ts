@@ -1,7 +1,7 @@
 import { SessionId } from '@cambium/session'
 import { call, say } from '@cambium/testkit'
 import { defineTool } from '@cambium/tools'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { ask, bootSpine, next, type Spine, transcript, user } from './boot.ts'
 
 let spine: Spine
@@ -31,8 +31,10 @@ describe('an agent', () => {
     const off = spine.ctx.on('agent/created', () => {
       throw new Error('not today')
     })
+    const effects = JSON.stringify(spine.ctx.fiber.getEffects())
     await expect(spine.agent({ id: SessionId('mine') })).rejects.toThrow('not today')
     expect(spine.ctx.sessions.list()).toEqual([])
+    expect(JSON.stringify(spine.ctx.fiber.getEffects())).toBe(effects)
     off()
     await spine.agent({ id: SessionId('mine') })
   })
@@ -41,6 +43,57 @@ describe('an agent', () => {
     spine = await bootSpine()
     const setup = () => Promise.reject(new Error('no'))
     await expect(spine.agent({ id: SessionId('mine'), setup })).rejects.toThrow('no')
+    expect(spine.ctx.sessions.list()).toEqual([])
+  })
+
+  it('is told of when it comes and when it goes, once each, a vetoed one too, one refused by its setup not at all', async () => {
+    spine = await bootSpine()
+    const told: string[] = []
+    spine.ctx.on('agent/created', agent => void told.push(`created ${agent.id}`))
+    spine.ctx.on('agent/disposed', agent => void told.push(`disposed ${agent.id}`))
+    spine.ctx.on('agent/created', ({ id }) => {
+      if (id === 'vetoed') throw new Error('no')
+    })
+    const agent = await spine.agent({ id: SessionId('mine') })
+    await Promise.all([agent.handle.dispose(), agent.handle.dispose()])
+    await spine.agent({ id: SessionId('vetoed') }).catch(() => {})
+    const setup = () => {
+      throw new Error('no')
+    }
+    await spine.agent({ id: SessionId('refused'), setup }).catch(() => {})
+    expect(told).toEqual(['created mine', 'disposed mine', 'created vetoed', 'disposed vetoed'])
+  })
+
+  it('of an id exists once, whoever asks at the same time; a stale handle does not end its successor', async () => {
+    spine = await bootSpine()
+    const id = SessionId('one')
+    const made = await Promise.allSettled([1, 2, 3].map(() => spine.ctx.agents.create({ id })))
+    expect(made.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected', 'rejected'])
+    const first = made.find(result => result.status === 'fulfilled')!.value
+    await first.dispose()
+    const second = await spine.ctx.agents.create({ id })
+    await first.dispose()
+    expect(spine.ctx.agents.get(id)).toBe(second.agent)
+  })
+
+  it('whose maker goes while it is being set up is not left behind', async () => {
+    spine = await bootSpine()
+    let finish = () => {}
+    let made: Promise<unknown> | undefined
+    const fiber = spine.ctx.plugin({
+      name: 'owner',
+      inject: ['agents'],
+      apply(ctx) {
+        const setup = () => new Promise<void>(resolve => (finish = resolve))
+        made = ctx.agents.create({ setup })
+      },
+    })
+    await fiber
+    await vi.waitFor(() => expect(spine.ctx.sessions.list()).toHaveLength(1))
+    await fiber.dispose()
+    finish()
+    await expect(made).rejects.toThrow()
+    expect(spine.ctx.agents.list()).toEqual([])
     expect(spine.ctx.sessions.list()).toEqual([])
   })
 

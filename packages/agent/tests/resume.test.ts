@@ -43,6 +43,34 @@ it('a resumed agent goes on where it was: numbering, model, history and what was
   expect(sources).toEqual(['resume'])
 })
 
+it('a resumed agent asks for what was chosen, not for what a listener had made of it', async () => {
+  spine = await bootSpine([say('one')], stored())
+  spine.ctx.on('agent/request', async (_input, next) => ({ ...(await next()), maxTokens: 5 }))
+  const first = await spine.agent()
+  await ask(first, 'a')
+  expect(first.session.last('request/header')?.data.config.maxTokens).toBe(5)
+  const { id } = first
+  await spine.dispose()
+
+  spine = await bootSpine([say('two')], stored())
+  const { agent } = await spine.ctx.agents.resume(id)
+  await ask(agent, 'b')
+  expect(spine.model.requests[0]).toMatchObject({ provider: 'fake', model: 'model' })
+  expect(spine.model.requests[0]!.maxTokens).toBeUndefined()
+})
+
+it('two that resume one session at once: one gets it', async () => {
+  spine = await bootSpine([say('one')], stored())
+  const first = await spine.agent()
+  await ask(first, 'a')
+  const { id } = first
+  await first.handle.dispose()
+  const both = await Promise.allSettled([spine.ctx.agents.resume(id), spine.ctx.agents.resume(id)])
+  expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+  expect(spine.ctx.agents.list()).toHaveLength(1)
+  expect(spine.ctx.agents.get(id)?.session.lastTurn).toBe(1)
+})
+
 it('what was queued behind a turn when the process ended runs after somebody speaks', async () => {
   spine = await bootSpine([{ hang: true }], stored())
   const first = await spine.agent()

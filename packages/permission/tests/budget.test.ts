@@ -1,5 +1,5 @@
 import { createUserMessage } from '@cambium/llm'
-import { type BootedTree, bootTree, call, type FakeModel, type FakeReply, fakeModel, say } from '@cambium/testkit'
+import { type BootedTree, bootTree, call, type FakeModel, type FakeReply, fail, fakeModel, say } from '@cambium/testkit'
 import type { Agent } from '@cambium/tools'
 import { defineTool } from '@cambium/tools'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -54,9 +54,12 @@ describe('a budget', () => {
   })
 
   it('of tokens counts cached ones and failed attempts', async () => {
-    const usage = { inputTokens: 40, cacheReadTokens: 40, outputTokens: 30 }
-    await boot('{ turn: { maxTokens: 100 } }', [{ ...call('work'), usage }, say('over')])
+    const failed = { ...fail('SERVER'), usage: { inputTokens: 20, cacheReadTokens: 20 } }
+    const usage = { cacheWriteTokens: 50, outputTokens: 10 }
+    await boot('{ turn: { maxTokens: 100 } }', [failed, { ...call('work'), usage }, say('over')])
+    tree.ctx.on('agent/request-error', async () => ({ kind: 'retry' }))
     expect(await ask()).toEqual({ kind: 'limit', reason: '100 tokens of this turn are used up' })
+    expect(model.requests).toHaveLength(3)
   })
 
   it('of money uses the prices of the model', async () => {
@@ -75,6 +78,19 @@ describe('a budget of time', () => {
     const ended = ask()
     await vi.advanceTimersByTimeAsync(10_000)
     expect(await ended).toEqual({ kind: 'limit', reason: 'the time limit was reached' })
+  })
+
+  it('that is over for the whole session ends each turn once, however long the prompt takes to assemble', async () => {
+    await boot('{ session: { maxWallMs: 10000 } }', [say('ok')])
+    expect(await ask()).toEqual({ kind: 'completed' })
+    vi.setSystemTime(Date.now() + 20_000)
+    const text = () => new Promise<string>(resolve => setTimeout(() => resolve('slow'), 100))
+    tree.ctx.systemPrompt.section({ name: 'slow', order: 50, text })
+    const ended = ask()
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(await ended).toMatchObject({ kind: 'limit' })
+    expect(agent.session.lastTurn).toBe(2)
+    expect(agent.pending()).toHaveLength(1)
   })
 
   it('is kept in part for summing up', async () => {
