@@ -4,7 +4,7 @@
  */
 
 import type { Context, Events } from 'cordis'
-import { report } from './behaviour.ts'
+import { listenersOf, report } from './behaviour.ts'
 import { carrier, type ScopeKey, unscoped } from './scope.ts'
 
 type Args<K extends keyof Events> = Events[K] extends (...args: infer A) => unknown ? A : never
@@ -14,6 +14,17 @@ type WithoutNext<A extends unknown[]> = A extends [...infer Rest, unknown] ? Res
 
 const target = (scope: ScopeKey | undefined) => (scope ? carrier(scope) : unscoped)
 
+/** Reads the bus once: each read of a context's property costs as much as a whole dispatch to one listener. */
+function call(
+  ctx: Context,
+  mode: 'emit' | 'waterfall' | 'serial' | 'parallel',
+  scope: ScopeKey | undefined,
+  args: unknown[],
+) {
+  const { events } = ctx
+  return (events[mode] as Loose).call(events, target(scope), ...args)
+}
+
 /** Tells every listener; a throwing or rejecting one is reported with its plugin's name and the rest still run. */
 export function notify<K extends keyof Events>(
   ctx: Context,
@@ -21,7 +32,7 @@ export function notify<K extends keyof Events>(
   name: K,
   ...args: Args<K>
 ): void {
-  ;(ctx.events.emit as Loose).call(ctx.events, target(scope), name, ...args)
+  call(ctx, 'emit', scope, [name, ...args])
 }
 
 /** Asks every listener for leave, in order and synchronously. The first throw is the veto and reaches the caller. */
@@ -31,10 +42,11 @@ export function gate<K extends keyof Events>(
   name: K,
   ...args: Args<K>
 ): void {
-  for (const listener of ctx.events.dispatch('emit', [target(scope), name, ...args])) {
-    const answer = (listener as Loose)(...args)
+  const { target: self, hooks } = listenersOf(ctx.events, 'emit', [target(scope), name, ...args])
+  for (const hook of hooks) {
+    const answer: unknown = hook.callback.apply(self, args)
     // A gate is synchronous: a promise cannot veto any more, so its failure is only reported.
-    if (answer instanceof Promise) answer.catch(error => report(ctx, String(name), error))
+    if (answer instanceof Promise) answer.catch(error => report(hook.ctx, `listener of ${String(name)}`, error))
   }
 }
 
@@ -48,7 +60,7 @@ export function waterfall<K extends keyof Events>(
   name: K,
   ...args: [...WithoutNext<Args<K>>, () => Result<K>]
 ): Result<K> {
-  return (ctx.events.waterfall as Loose).call(ctx.events, target(scope), name, ...args) as Result<K>
+  return call(ctx, 'waterfall', scope, [name, ...args]) as Result<K>
 }
 
 /** Awaits listeners in order; the first answer other than null, undefined or false wins and ends the round. */
@@ -58,7 +70,7 @@ export function serial<K extends keyof Events>(
   name: K,
   ...args: Args<K>
 ): Promise<Awaited<Result<K>> | undefined> {
-  return (ctx.events.serial as Loose).call(ctx.events, target(scope), name, ...args) as never
+  return call(ctx, 'serial', scope, [name, ...args]) as never
 }
 
 /** Awaits all listeners together. @throws AggregateError with every failure, after all have settled. */
@@ -68,5 +80,5 @@ export function parallel<K extends keyof Events>(
   name: K,
   ...args: Args<K>
 ): Promise<void> {
-  return (ctx.events.parallel as Loose).call(ctx.events, target(scope), name, ...args) as Promise<void>
+  return call(ctx, 'parallel', scope, [name, ...args]) as Promise<void>
 }

@@ -19,24 +19,27 @@ export function toJson(value: unknown, what = 'value'): JsonValue {
 
 function copy(value: unknown, at: string, above: Set<object>): JsonValue {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
-  if (typeof value === 'number' && Number.isFinite(value)) return value
+  // JSON has no negative zero.
+  if (typeof value === 'number' && Number.isFinite(value)) return value === 0 ? 0 : value
   if (typeof value !== 'object') throw unsupported(at, typeof value === 'number' ? String(value) : typeof value)
   if (above.has(value)) throw unsupported(at, 'a cycle')
   above.add(value)
   let out: JsonValue
   if (Array.isArray(value)) {
-    out = value.map((item, index) => copy(item, `${at}[${index}]`, above))
+    // Not `map`, which passes over holes: they are refused as the `undefined` that they read as.
+    out = Array.from(value, (item, index) => copy(item, `${at}[${index}]`, above))
   } else {
     const prototype = Object.getPrototypeOf(value)
     if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
       throw unsupported(at, `an instance of ${prototype.constructor?.name ?? 'a class'}`)
     }
-    const object: Record<string, JsonValue> = {}
+    const entries: [string, JsonValue][] = []
     for (const key of Object.keys(value)) {
       const item = (value as Record<string, unknown>)[key]
-      if (item !== undefined) object[key] = copy(item, `${at}.${key}`, above)
+      if (item !== undefined) entries.push([key, copy(item, `${at}.${key}`, above)])
     }
-    out = object
+    // Not by assignment, to which a key `__proto__` is no key.
+    out = Object.fromEntries(entries)
   }
   above.delete(value)
   return out

@@ -1,6 +1,6 @@
 /** Where log records go: standard error, one line a record, so that standard output stays the program's own. */
 
-import type { Context } from 'cordis'
+import { type Context, type Exporter, Logger, type Message } from 'cordis'
 import { errorMessage, isHarnessError } from './error.ts'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
@@ -31,11 +31,20 @@ export function mountLogger(ctx: Context, level: LogLevel, write: (record: LogRe
         time: message.ts,
         level: message.type,
         name: message.name,
-        text: message.args.map(value => renderLog(value, level === 'debug')).join(' '),
+        text: textOf(message, level === 'debug'),
       })
     },
   }) as () => void
 }
+
+/** Plugins written for cordis may log as with `printf`: `logger.info('listening on %C', url)`. */
+function textOf(message: Message, withStack: boolean): string {
+  const [first, ...rest] = message.args as unknown[]
+  if (typeof first === 'string' && rest.length && /%[a-zA-Z]/.test(first)) return Logger.format(PLAIN, message)
+  return message.args.map(value => renderLog(value, withStack)).join(' ')
+}
+
+const PLAIN: Exporter = { colors: false, formatters: { o: value => renderLog(value) }, export() {} }
 
 /** One logged value as text. An error shows its message; its stack only for debugging, unless it is a plain bug. */
 export function renderLog(value: unknown, withStack = false): string {

@@ -1,6 +1,7 @@
 /** Named, ordered entries per scope: tools, prompt sections, adapters, commands and pages are all instances of it. */
 
 import type { Context } from 'cordis'
+import { report } from './behaviour.ts'
 import { HarnessError } from './error.ts'
 import { compareRows, rowOf } from './row.ts'
 import { type ScopeKey, scopeChain, scopeOf } from './scope.ts'
@@ -10,7 +11,7 @@ export interface ScopedRegistryOptions<V> {
   readonly noun: string
   /** The code of the error for a second entry of the same name in one scope. */
   readonly duplicateCode: string
-  /** Called after an entry has come or gone. Must not throw. */
+  /** Called after an entry has come or gone. What it throws is reported and goes no further. */
   readonly changed?: (name: string, scope: ScopeKey | undefined, entry: V) => void
 }
 
@@ -41,7 +42,7 @@ export class ScopedRegistry<V> {
    * @throws the `duplicateCode` when the scope already has an entry of that name.
    */
   register(ctx: Context, name: string, value: V): () => void {
-    const { noun, duplicateCode, changed } = this.options
+    const { noun, duplicateCode } = this.options
     const scope = scopeOf(ctx)
     const layer = this.layer(scope)
     const taken = layer.get(name)
@@ -55,11 +56,10 @@ export class ScopedRegistry<V> {
     const entry = { name, value, ctx, number: this.count++ }
     return ctx.effect(() => {
       layer.set(name, entry)
-      changed?.(name, scope, value)
+      this.tell(entry, scope)
       return () => {
-        if (layer.get(name) !== entry) return
         layer.delete(name)
-        changed?.(name, scope, value)
+        this.tell(entry, scope)
       }
     }, `${noun} ${name}`) as unknown as () => void
   }
@@ -99,7 +99,15 @@ export class ScopedRegistry<V> {
 
   /** Names registered in exactly that scope, not in its ancestors. */
   own(scope?: ScopeKey): string[] {
-    return [...this.layer(scope).keys()]
+    return [...((scope ? this.layers.get(scope) : this.global)?.keys() ?? [])]
+  }
+
+  private tell({ name, value, ctx }: Entry<V>, scope: ScopeKey | undefined) {
+    try {
+      this.options.changed?.(name, scope, value)
+    } catch (error) {
+      report(ctx, `what follows a change of ${this.options.noun} ${name}`, error)
+    }
   }
 
   private layer(scope: ScopeKey | undefined): Map<string, Entry<V>> {

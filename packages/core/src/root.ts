@@ -10,7 +10,7 @@ export interface RootOptions {
   write?: (record: LogRecord) => void
 }
 
-/** A fresh root. Dispose it with `disposeRoot`-style ownership: whoever creates it ends it with `root.fiber.dispose()`. */
+/** A fresh root. Whoever creates it ends it with `root.fiber.dispose()`. */
 export function createRoot(options: RootOptions = {}): Context {
   const ctx = new Context()
   mountLogger(ctx, options.level ?? 'warn', options.write ?? toStderr)

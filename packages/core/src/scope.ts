@@ -1,6 +1,6 @@
 /** Scopes: what is registered for one agent (or anything else that can be a key), and who hears its events. */
 
-import { Context } from 'cordis'
+import { Context, type Fiber } from 'cordis'
 import { HarnessError } from './error.ts'
 
 const kScope = Symbol.for('cambium.scope')
@@ -35,34 +35,40 @@ const plugin = { name: 'scope', apply() {} }
 export function createScope(ctx: Context, key: ScopeKey, parent?: ScopeKey): ScopeHandle {
   const open = scopes.get(key)
   const above = parent && scopes.get(parent)
-  if (parent && !above) {
+  if (parent && !above && !open) {
     throw new HarnessError('SCOPE_PARENT_UNKNOWN', 'the parent of the new scope is not open', {
       fix: 'open the parent with createScope first, and keep it open longer than the child',
     })
   }
   const scope = open ?? { key, parent: above, members: new Set<() => Promise<void>>() }
-  if (!open) scopes.set(key, scope)
   const fiber = ctx.extend({ [kScope]: scope }).plugin(plugin)
   let disposal: Promise<void> | undefined
   const dispose = () => {
-    scope.members.delete(dispose)
-    disposal ??= Promise.resolve(fiber.dispose())
+    disposal ??= ended(fiber)
     return disposal
   }
   if (open) {
-    scope.members.add(dispose)
-    fiber.ctx.effect(() => () => void scope.members.delete(dispose), 'scope member')
+    fiber.ctx.effect(() => {
+      scope.members.add(dispose)
+      return () => void scope.members.delete(dispose)
+    }, 'scope member')
   } else {
-    fiber.ctx.effect(
-      () => async () => {
+    fiber.ctx.effect(() => {
+      scopes.set(key, scope)
+      return async () => {
         scopes.delete(key)
         chains.delete(key)
         await Promise.allSettled([...scope.members].map(member => member()))
-      },
-      'scope',
-    )
+      }
+    }, 'scope')
   }
   return { ctx: fiber.ctx, dispose }
+}
+
+/** A disposer answers only its first caller; the plugin above may have been that one. */
+async function ended(fiber: Fiber): Promise<void> {
+  await fiber.dispose()
+  while (fiber.inertia) await fiber.inertia
 }
 
 /** The key of the scope that `ctx` registers into, or undefined for the global one. */
@@ -97,4 +103,4 @@ export function carrier(key: ScopeKey): object {
 }
 
 /** As {@link carrier}, for an event that belongs to no scope: only untagged listeners hear it. */
-export const unscoped: object = { [Context.filter]: (ctx: Context) => scopeOf(ctx) === undefined }
+export const unscoped = { [Context.filter]: (ctx: Context) => scopeOf(ctx) === undefined }

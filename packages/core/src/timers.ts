@@ -38,22 +38,25 @@ export function deadline(
 ): { signal: AbortSignal; expired: () => boolean; clear: () => void } {
   const controller = new AbortController()
   let expired = false
-  const timer = setTimeout(
-    () => {
-      expired = true
-      controller.abort(new Deadline(ms))
-    },
-    Math.min(ms, MAX_TIMER_MS),
-  )
-  const forward = () => controller.abort(signal?.reason)
-  if (signal?.aborted) forward()
-  else signal?.addEventListener('abort', forward, { once: true })
-  return {
-    signal: controller.signal,
-    expired: () => expired,
-    clear() {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', forward)
-    },
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const clear = () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', forward)
   }
+  const forward = () => {
+    clear()
+    controller.abort(signal?.reason)
+  }
+  const expire = () => {
+    expired = true
+    clear()
+    controller.abort(new Deadline(ms))
+  }
+  if (signal?.aborted) {
+    forward()
+  } else {
+    timer = setTimeout(expire, Math.min(ms, MAX_TIMER_MS))
+    signal?.addEventListener('abort', forward, { once: true })
+  }
+  return { signal: controller.signal, expired: () => expired, clear }
 }
