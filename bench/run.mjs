@@ -1,0 +1,140 @@
+/**
+ * Measures the released form beside a bare Node script that makes the same exchange: `pnpm bench [--runs 7] [--json]`.
+ *
+ * Both run in turns, so that whatever else the machine does falls on both; every figure is a median.
+ */
+
+import { execFile, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs, promisify } from 'node:util'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const { values } = parseArgs({
+  options: { runs: { type: 'string', default: '7' }, json: { type: 'boolean', default: false } },
+})
+const runs = Number(values.runs)
+
+const scratch = mkdtempSync(join(tmpdir(), 'cambium-bench-'))
+const folder = join(scratch, 'work')
+const home = join(scratch, 'home')
+for (const path of [folder, home]) mkdirSync(path)
+
+const SCENARIOS = {
+  trivial: { model: 'say', title: 'one request, one answer', target: '≤ 0.23 s, ≤ 80 MiB, ≤ 2.2 ×' },
+  step: { model: 'steps-1', title: 'one step of a tool' },
+  steps: { model: 'steps-200', title: '200 steps of a tool', target: '≤ 1.9 s, ≤ 20 MiB more than one step' },
+  chunks: { model: 'chunks-20000', title: '20,000 chunks of text', target: '≤ 0.5 s' },
+}
+
+const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
+
+async function build() {
+  const out = join(scratch, 'dist')
+  await promisify(execFile)(process.execPath, [join(here, '../scripts/build.mjs'), '--out', out, '--no-types'])
+  return join(out, 'bin/cambium.cjs')
+}
+
+async function startModel() {
+  const child = fork(join(here, 'model-server.ts'), { execArgv: ['--import', 'tsx'] })
+  const [{ url }] = await once(child, 'message')
+  return {
+    url,
+    /** The requests since the last call. */
+    async notes() {
+      child.send({})
+      const [{ notes }] = await once(child, 'message')
+      return notes
+    },
+    stop: () => child.disconnect(),
+  }
+}
+
+/** Runs Node once: wall and processor time, peak memory, and the gaps between an answer and the next request. */
+async function measure(model, args) {
+  const usage = join(scratch, 'usage.json')
+  const env = {
+    PATH: process.env.PATH,
+    HOME: home,
+    OPENAI_BASE_URL: model.url,
+    OPENAI_API_KEY: 'x',
+    NODE_OPTIONS: `--require ${join(here, 'usage.cjs')}`,
+    BENCH_USAGE: usage,
+  }
+  const startedAt = performance.now()
+  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] })
+  child.stdout.resume()
+  const [code] = await once(child, 'exit')
+  const wallMs = performance.now() - startedAt
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`)
+  const notes = await model.notes()
+  const gaps = notes.slice(1).map(({ arrived }, index) => arrived - notes[index].answered)
+  return { wallMs, ...JSON.parse(readFileSync(usage, 'utf8')), gapMs: median(gaps), request: notes[0]?.text }
+}
+
+function summarise(samples) {
+  const of = key => median(samples.map(sample => sample[key]))
+  return { wallMs: of('wallMs'), cpuMs: of('cpuMs'), peakMiB: of('peakKiB') / 1024, gapMs: of('gapMs') }
+}
+
+async function compare(model, bin, name) {
+  const ours = () => measure(model, [bin, 'run', '--model', `openai/${name}`, '--max-steps', '1000', 'go'])
+  // The first of them is not counted: it leaves compiled code behind, and shows what the request is.
+  const first = await ours()
+  const file = join(scratch, `${name}.json`)
+  writeFileSync(file, first.request)
+  const samples = { cambium: [], bare: [] }
+  for (let run = 0; run < runs; run++) {
+    samples.cambium.push(await ours())
+    samples.bare.push(await measure(model, [join(here, 'bare.mjs'), model.url, file]))
+  }
+  return { cambium: summarise(samples.cambium), bare: summarise(samples.bare), firstMs: first.wallMs }
+}
+
+async function main() {
+  const bin = await build()
+  const model = await startModel()
+  const results = {}
+  try {
+    for (const [name, { model: asked }] of Object.entries(SCENARIOS)) results[name] = await compare(model, bin, asked)
+  } finally {
+    model.stop()
+  }
+  const machine = { node: process.version, cores: cpus().length, load: loadavg()[0] }
+  const growthMiB = who => results.steps[who].peakMiB - results.step[who].peakMiB
+  const growth = { cambium: growthMiB('cambium'), bare: growthMiB('bare') }
+  if (values.json) console.log(JSON.stringify({ machine, runs, results, growthMiB: growth }, null, 2))
+  else print(machine, results, growth)
+}
+
+function print({ node, cores, load }, results, growth) {
+  const row = (...cells) => {
+    const widths = [26, 10, 10, 8]
+    console.log(cells.map((cell, index) => (index ? cell.padStart(widths[index] ?? 0) : cell.padEnd(26))).join('  '))
+  }
+  const line = (title, key, unit, digits, { cambium, bare }, target = '') => {
+    const show = ({ [key]: value }) => `${(unit === 's' ? value / 1000 : value).toFixed(digits)} ${unit}`
+    row(title, show(cambium), show(bare), `${(cambium[key] / bare[key]).toFixed(2)} ×`, target)
+  }
+  console.log(`Node ${node}, ${cores} cores, load ${load.toFixed(1)}, medians of ${runs} runs\n`)
+  row('', 'cambium', 'bare', 'ratio', 'meant to be')
+  for (const [name, result] of Object.entries(results)) {
+    const { title, target } = SCENARIOS[name]
+    line(title, 'wallMs', 's', 3, result, target)
+    line('  processor time', 'cpuMs', 's', 3, result)
+    line('  peak memory', 'peakMiB', 'MiB', 1, result)
+    if (name === 'trivial') row('  first start ever', `${(result.firstMs / 1000).toFixed(3)} s`)
+    if (name !== 'steps') continue
+    line('  answer to next request', 'gapMs', 'ms', 1, result, '≤ 8 ms')
+    row('  growth', `${growth.cambium.toFixed(1)} MiB`, `${growth.bare.toFixed(1)} MiB`)
+  }
+}
+
+try {
+  await main()
+} finally {
+  rmSync(scratch, { recursive: true, force: true })
+}
