@@ -8,7 +8,7 @@ export interface ScriptedToolCall {
   id?: string
   name: string
   /** An object is sent as JSON, a string as it stands, valid or not. `{}` by default. */
-  arguments?: string | Readonly<Record<string, unknown>>
+  arguments?: string | object
   /** Characters of each fragment of the arguments; the last size repeats. 24 by default. */
   sizes?: readonly number[]
   /** The call's `index` on the wire; its place in the list by default, null to leave it out. */
