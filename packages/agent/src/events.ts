@@ -1,7 +1,7 @@
 /** The loop's events and the agent services' contracts. */
 
 import type { ScopeKey } from '@cambium/core'
-import type { LlmCallConfig, LlmFailure, ToolSchema, UserMessage } from '@cambium/llm'
+import type { FailedAttempt, FailedAttemptDecision, LlmCallConfig, ToolSchema, UserMessage } from '@cambium/llm'
 import type { SessionEvent, SessionId } from '@cambium/session'
 import type { Agent } from '@cambium/tools'
 import type { Driver } from './driver.ts'
@@ -61,22 +61,9 @@ export interface RequestInput {
   readonly config: LlmCallConfig
 }
 
-export interface RequestErrorInput {
+export interface RequestErrorInput extends FailedAttempt {
   readonly agent: Agent
-  readonly turn: number
-  readonly step: number
-  /** The attempt that failed, from 1. */
-  readonly attempt: number
-  readonly config: LlmCallConfig
-  readonly failure: LlmFailure
-  /** Text or reasoning had been shown before it failed. */
-  readonly visible: boolean
-  readonly signal: AbortSignal
 }
-
-export type RequestErrorDecision =
-  | { readonly kind: 'retry'; readonly config?: LlmCallConfig }
-  | { readonly kind: 'fail' }
 
 export interface PromptSection {
   readonly name: string
@@ -152,8 +139,8 @@ declare module 'cordis' {
     /** waterfall: repair and retry, or let it fail. The default fails. */
     'agent/request-error'(
       input: RequestErrorInput,
-      next: () => Promise<RequestErrorDecision>,
-    ): Promise<RequestErrorDecision>
+      next: () => Promise<FailedAttemptDecision>,
+    ): Promise<FailedAttemptDecision>
     /** serial: nothing more is owed; steer to go on. */
     'agent/turn-stopping'(input: { agent: Agent; turn: number; signal: AbortSignal }): Promise<void> | void
     /** notify */

@@ -4,6 +4,7 @@ import { type Context, waterfall } from '@cambium/core'
 import {
   type AssistantBlock,
   BlockAssembler,
+  type FailedAttemptDecision,
   type LlmCallConfig,
   type LlmFailure,
   type LlmService,
@@ -15,7 +16,7 @@ import {
 } from '@cambium/llm'
 import type { SessionEventMap, Sessions } from '@cambium/session'
 import type { DrivenAgent } from './driver.ts'
-import type { RequestErrorDecision, RequestErrorInput } from './events.ts'
+import type { RequestErrorInput } from './events.ts'
 import { answered, Cancelled, heard } from './listeners.ts'
 
 type Finish = SessionEventMap['assistant/message']['finish']
@@ -108,7 +109,7 @@ export class StepRequest {
     return answered(event, chosen, ({ provider, model }) => !!provider && !!model, 'a provider and a model')
   }
 
-  private async repair(agent: DrivenAgent, input: RequestErrorInput): Promise<RequestErrorDecision> {
+  private async repair(agent: DrivenAgent, input: RequestErrorInput): Promise<FailedAttemptDecision> {
     const event = 'agent/request-error'
     const answer = waterfall(this.ctx, agent, event, input, async () => ({ kind: 'fail' as const }))
     const decision = await heard(this.ctx, event, answer, input.signal)

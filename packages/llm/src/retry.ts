@@ -4,7 +4,7 @@ import { type Context, MAX_TIMER_MS, notify, type ScopeKey, sleep } from '@cambi
 import Schema from 'schemastery'
 import { RETRY_POLICY, RetryCourse, type RetryPolicy } from './retry-policy.ts'
 import type {} from './service.ts'
-import type { LlmCallConfig, LlmFailure } from './stream.ts'
+import type { FailedAttempt, FailedAttemptDecision } from './stream.ts'
 
 export const name = 'llm-retry'
 
@@ -30,21 +30,13 @@ export const Config: Schema<Config> = Schema.object({
 })
 
 /**
- * What is read of the loop's `agent/request-error`. The event is declared in the room of the loop, which stands above
- * this one and must not be imported; it is heard here by name, and the loop's own tests hold the two together.
+ * The loop's `agent/request-error` is declared in its room, which stands above this one and must not be imported; it is
+ * heard here by name, and the loop's own tests hold the two together.
  */
-interface FailedRequest {
-  readonly agent: ScopeKey & { readonly session: { readonly id: string } }
-  readonly turn: number
-  readonly step: number
-  readonly attempt: number
-  readonly config: LlmCallConfig
-  readonly failure: LlmFailure
-  readonly visible: boolean
-  readonly signal: AbortSignal
-}
-type Decision = { readonly kind: 'retry'; readonly config?: LlmCallConfig } | { readonly kind: 'fail' }
-type OnRequestError = (input: FailedRequest, next: () => Promise<Decision>) => Promise<Decision>
+type OnRequestError = (
+  input: FailedAttempt & { readonly agent: ScopeKey & { readonly session: { readonly id: string } } },
+  next: () => Promise<FailedAttemptDecision>,
+) => Promise<FailedAttemptDecision>
 interface LoopEvents {
   on(name: 'agent/request-error', listener: OnRequestError): () => void
 }

@@ -82,6 +82,23 @@ export interface LlmFailure {
   readonly requestId?: string
 }
 
+/** A request that failed, as it is told to whoever may repair it. */
+export interface FailedAttempt {
+  readonly turn: number
+  readonly step: number
+  /** The attempt that failed, from 1. */
+  readonly attempt: number
+  readonly config: LlmCallConfig
+  readonly failure: LlmFailure
+  /** Text or reasoning had been shown before it failed. */
+  readonly visible: boolean
+  readonly signal: AbortSignal
+}
+
+export type FailedAttemptDecision =
+  | { readonly kind: 'retry'; readonly config?: LlmCallConfig }
+  | { readonly kind: 'fail' }
+
 export type FinishReason = 'stop' | 'tool-calls' | 'max-tokens' | 'refusal' | 'error' | 'aborted'
 
 /**
