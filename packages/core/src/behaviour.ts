@@ -354,14 +354,3 @@ function placeOf(hook: Hook, hooks: readonly Hook[]): number {
   }
   return 0
 }
-
-/** Puts every listener where its row now stands, after rows have moved without being mounted again. */
-export function sortListeners(ctx: Context): void {
-  for (const hooks of Object.values(ctx.events._hooks)) {
-    hooks.sort((a, b) => {
-      if (a.prepend && b.prepend) return compareRows(b.ctx, a.ctx)
-      if (a.prepend || b.prepend) return a.prepend ? -1 : 1
-      return compareRows(a.ctx, b.ctx)
-    })
-  }
-}

@@ -9,7 +9,6 @@ export {
   type PendingPlugin,
   pending,
   report,
-  sortListeners,
   stateOf,
 } from './behaviour.ts'
 export { gate, notify, parallel, serial, waterfall } from './dispatch.ts'

@@ -5,7 +5,6 @@ import {
   createScope,
   pending,
   Service,
-  sortListeners,
   stateOf,
   withRow,
 } from '@cambium/core'
@@ -296,21 +295,6 @@ describe('the order of listeners', () => {
     await mount(row(root, 2), 'inner', around('inner'))
     await mount(row(root, 1), 'outer', ctx => mount(ctx, 'child', around('outer')).then(() => undefined))
     expect(root.waterfall('test/around', 'x', () => 'body')).toBe('outer(inner(body))')
-  })
-
-  it('follows rows that have moved, once asked to', async () => {
-    const { root } = bench()
-    const heard: string[] = []
-    const paths = { zero: [0], one: [1], two: [2] }
-    for (const name of ['zero', 'one', 'two'] as const) {
-      const ctx = withRow(root, { id: name, at: 'cordis.yml', path: paths[name] })
-      await mount(ctx, name, listen(heard, name))
-      await mount(ctx, name, listen(heard, `${name}, first`, true))
-    }
-    paths.one.splice(0, 1, 3)
-    sortListeners(root)
-    root.emit('test/said', 'hello')
-    expect(heard).toEqual(['one, first', 'two, first', 'zero, first', 'zero', 'two', 'one'])
   })
 })
 
