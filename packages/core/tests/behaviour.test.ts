@@ -6,7 +6,6 @@ import {
   pending,
   Service,
   stateOf,
-  withRow,
 } from '@cambium/core'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { bench, heads, turn } from './bench.ts'
