@@ -83,6 +83,14 @@ export function isCoreType(type: string): boolean {
   return Object.hasOwn(CHECKS, type)
 }
 
+/**
+ * False for an event of a core type whose data a damaged log has broken. `events()` keeps it in its place; whoever folds
+ * a log passes it over.
+ */
+export function isIntact({ type, data }: { readonly type: string; readonly data: unknown }): boolean {
+  return problemOf(type, data) === undefined
+}
+
 /** What is wrong with the data of a core type, in words, or undefined; other types are not judged here. */
 export function problemOf(type: string, data: unknown): string | undefined {
   if (!isCoreType(type)) return undefined

@@ -4,6 +4,7 @@ import type { Context } from '@cambium/core'
 import Schema from 'schemastery'
 import { SessionService } from './sessions.ts'
 
+export { isIntact } from './core-types.ts'
 export * from './event.ts'
 export { type PendingMessage, pendingInbox } from './inbox.ts'
 export { type EventDraft, interruptedClosers, TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN } from './repair.ts'

@@ -2,7 +2,7 @@
 
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Context, errorMessage, Service } from '@cambium/core'
+import { type Context, errorMessage, MAX_TIMER_MS, Service } from '@cambium/core'
 import { diskError, homeFolder } from '@cambium/store'
 import Schema from 'schemastery'
 import type { SessionId } from './event.ts'
@@ -38,8 +38,12 @@ export const Config: Schema<Config> = Schema.object({
     .description(
       'When what was written is forced to the disk (fsync), against power loss: at each flush, at the end of each turn, or never. Against a killed process writing is enough',
     ),
-  partialMs: Schema.natural().min(50).default(1_000).description('How often a streamed answer is journalled'),
-  heartbeatMs: Schema.natural().min(100).default(5_000).description('How often a lease is renewed'),
+  partialMs: Schema.natural()
+    .min(50)
+    .max(MAX_TIMER_MS)
+    .default(1_000)
+    .description('How often a streamed answer is journalled'),
+  heartbeatMs: Schema.natural().min(100).max(MAX_TIMER_MS).default(5_000).description('How often a lease is renewed'),
   staleMs: Schema.natural()
     .min(1_000)
     .default(30_000)

@@ -45,7 +45,7 @@ export interface Session {
   append<K extends EventType>(type: K, data: SessionEventMap[K]): SessionEvent<K>
   /** Tells a live event; nothing is kept but `partial`. */
   publish<K extends LiveType>(type: K, data: LiveEventMap[K]): void
-  /** Logged events from `seq` on. The array is the caller's; the events are frozen. */
+  /** Logged events from `seq` on, those of a damaged log too (`isIntact`). The array is the caller's; the events are frozen. */
   events(from?: number): readonly SessionEvent[]
   /** The last event of a type. */
   last<K extends EventType>(type: K): SessionEvent<K> | undefined

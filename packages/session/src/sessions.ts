@@ -160,7 +160,10 @@ export class SessionService extends Service implements Sessions {
 
   async close(session: Session): Promise<void> {
     const entry = this.live.get(session.id)
-    if (entry?.log === session) await entry.end()
+    if (entry?.log !== session) return
+    // A disposer answers its first caller only; whoever comes later waits for the same end.
+    await entry.end()
+    await entry.log.ending
   }
 
   bindScope(session: Session, key: ScopeKey): () => void {

@@ -163,6 +163,16 @@ describe('writing', () => {
     const journal = () => logOf(folder, 'one').replace(/jsonl$/, 'partial')
     vi.advanceTimersByTime(1_000)
     expect(JSON.parse(readFileSync(journal(), 'utf8'))).toEqual({ ...at, content: [{ type: 'text', text: 'So far' }] })
+    // However much is streamed, it is journalled once a second.
+    const versions = new Set<number>()
+    for (let tick = 0; tick < 300; tick++) {
+      session.publish('assistant/chunk', { ...at, chunk: { type: 'text-delta', index: 0, text: '.' } })
+      vi.advanceTimersByTime(10)
+      versions.add(statSync(journal()).ino)
+    }
+    expect(versions.size).toBeGreaterThan(1)
+    expect(versions.size).toBeLessThanOrEqual(4)
+    expect(JSON.parse(readFileSync(journal(), 'utf8')).content[0].text.length).toBeGreaterThan(200)
     session.append('assistant/message', answer(1, 'So far so good'))
     await ctx.sessions.flush(session)
     expect(existsSync(journal())).toBe(false)
@@ -237,6 +247,21 @@ describe('resuming', () => {
     const [a, b] = await Promise.allSettled([ctx.sessions.resume('one'), ctx.sessions.resume('one')])
     expect([a.status, b.status].sort()).toEqual(['fulfilled', 'rejected'])
     expect(ctx.sessions.list()).toHaveLength(1)
+  })
+
+  it('two that resume one session at once: one gets it, the other is told why, and nothing is repaired twice', async () => {
+    const folder = scratch()
+    const first = await bootStore(folder)
+    const session = first.ctx.sessions.create('one')
+    session.append('turn/start', { turn: 1 })
+    await first.stop()
+    const { ctx } = await bootStore(folder)
+    const both = await Promise.allSettled([ctx.sessions.resume('one'), ctx.sessions.resume('one')])
+    expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    const refused = both.find(result => result.status === 'rejected')
+    expect(['SESSION_BUSY', 'SESSION_DUPLICATE']).toContain(refused?.reason.code)
+    await ctx.sessions.flush(ctx.sessions.get('one')!)
+    expect(linesOf(logOf(folder, 'one')).filter(line => line['type'] === 'turn/end')).toHaveLength(1)
   })
 
   it('a veto of a resumed session gives the lease back', async () => {
@@ -392,6 +417,34 @@ describe('the list', () => {
     expect(filesIn(folder).filter(path => path.endsWith('.lock'))).toEqual([])
     expect(existsSync(join(workspace, 'random.jsonl'))).toBe(true)
   })
+
+  it.skipIf(process.platform === 'win32')(
+    'a file that nobody may read is shown as such, and hides nothing',
+    async () => {
+      const folder = scratch()
+      const first = await bootStore(folder)
+      for (const id of ['open', 'closed']) say(first.ctx.sessions.create(id), 'x')
+      await first.stop()
+      const closed = logOf(folder, 'closed')
+      for (const path of [folder, dirname(closed)]) chmodSync(path, 0o755)
+      chmodSync(logOf(folder, 'open'), 0o644)
+      chmodSync(closed, 0o000)
+      const { ctx } = await bootStore(folder)
+      const root = process.getuid?.() === 0
+      if (root) process.seteuid?.(65_534)
+      try {
+        const list = await ctx.sessionPersistence.list()
+        expect(list.map(({ id, damaged }) => [id, damaged]).sort()).toEqual([
+          ['closed', expect.stringMatching(/may not be|permission|read/)],
+          ['open', undefined],
+        ])
+        await expect(ctx.sessionPersistence.read('closed')).rejects.toMatchObject({ where: closed })
+      } finally {
+        if (root) process.seteuid?.(0)
+      }
+      expect(existsSync(closed)).toBe(true)
+    },
+  )
 
   it('many sessions and a huge one are listed without reading them', async () => {
     const folder = scratch()

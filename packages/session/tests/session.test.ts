@@ -304,6 +304,51 @@ describe('life', () => {
     expect(ctx.sessions.create('vetoed').id).toBe('vetoed')
   })
 
+  it('closed from inside a listener, it takes the rest of the round, and its owner may go meanwhile', async () => {
+    const { ctx } = await boot()
+    const told: string[] = []
+    ctx.on('session/event', (session, event) => {
+      told.push(`first ${event.type}`)
+      if (event.type === 'turn/start') {
+        void ctx.sessions.close(session)
+        session.append('step/start', { turn: 1, step: 1 })
+      }
+    })
+    ctx.on('session/event', (_session, event) => told.push(`second ${event.type}`))
+    ctx.on('session/disposed', () => told.push('disposed'))
+    const session = ctx.sessions.create('one')
+    session.append('turn/start', { turn: 1 })
+    await ctx.sessions.close(session)
+    expect(told).toEqual(['first turn/start', 'second turn/start', 'first step/start', 'second step/start', 'disposed'])
+    expect(ctx.sessions.list()).toEqual([])
+  })
+
+  it('is announced before it can end: who wants it gone at once refuses it', async () => {
+    const { ctx } = await boot()
+    const told: string[] = []
+    let owner: ReturnType<typeof ctx.plugin> | undefined
+    ctx.on('session/created', session => {
+      told.push(`created ${session.id}`)
+      void owner?.dispose()
+    })
+    ctx.on('session/disposed', session => void told.push(`disposed ${session.id}`))
+    let create = () => {}
+    owner = ctx.plugin({
+      name: 'owner',
+      inject: ['sessions'],
+      apply(inner) {
+        create = () => void inner.sessions.create('short-lived')
+      },
+    })
+    await owner
+    create()
+    await owner.dispose()
+    while (owner.inertia) await owner.inertia
+    expect(told).toEqual(['created short-lived', 'disposed short-lived'])
+    expect(ctx.sessions.list()).toEqual([])
+    expect(ctx.sessions.create('short-lived').id).toBe('short-lived')
+  })
+
   it('a failing flush reaches the caller as it is', async () => {
     const { ctx } = await boot()
     const stop = ctx.on('session/flush', async () => {
