@@ -15,6 +15,7 @@ import {
   type ToolSchema,
 } from '@cambium/llm'
 import type { SessionEventMap, Sessions } from '@cambium/session'
+import { CallIds } from './call-ids.ts'
 import type { DrivenAgent } from './driver.ts'
 import type { RequestErrorInput } from './events.ts'
 import { answered, Cancelled, heard } from './listeners.ts'
@@ -63,6 +64,7 @@ export class StepRequest {
   private readonly ctx: Context
   private readonly llm: LlmService
   private readonly sessions: Sessions
+  private readonly callIds = new CallIds()
 
   constructor(ctx: Context) {
     this.ctx = ctx
@@ -141,6 +143,7 @@ export class StepRequest {
       messages: session.deriveMessages(),
       signal: request.signal,
       sessionId: session.id,
+      ...this.callIds.notIn(session),
       scope: agent,
     })
     for await (const chunk of stream) {

@@ -113,6 +113,25 @@ describe('context that tools give', () => {
   })
 })
 
+it('a call has an id that the session has not had, also after its first bearer was summed up', async () => {
+  spine = await bootSpine([call('t', {}, 'one'), say('ok'), call('t', {}, 'one'), say('ok')])
+  spine.ctx.tools.register(tool('t', () => 'ran'))
+  const agent = await spine.agent()
+  await ask(agent, 'go')
+  const [first, ...rest] = agent.session.surface()
+  agent.session.append('context/replaced', { from: first!.seq, to: rest.at(-1)!.seq, message: aside('all of it') })
+  await ask(agent, 'again')
+  const log = agent.session.events()
+  const called = log.flatMap(event => (event.type === 'tool/call' ? [event.data.callId] : []))
+  expect(new Set(called).size).toBe(2)
+  expect(transcript(spine.model.requests.at(-1)!.messages)).toEqual([
+    'user: all of it',
+    'user: again',
+    'assistant: call t {}',
+    'user: result ran',
+  ])
+})
+
 describe('an answer that is cancelled', () => {
   const reasoning: StreamChunk[] = [
     { type: 'block-start', index: 0, blockType: 'reasoning' },

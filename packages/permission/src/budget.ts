@@ -3,7 +3,7 @@
 import type {} from '@cambium/agent'
 import type { Context } from '@cambium/core'
 import { type LlmService, price, type TokenUsage } from '@cambium/llm'
-import type { Session } from '@cambium/session'
+import { isIntact, type Session } from '@cambium/session'
 import type { Agent } from '@cambium/tools'
 import Schema from 'schemastery'
 
@@ -111,6 +111,7 @@ function settle(accounts: WeakMap<Session, Account>, llm: LlmService, session: S
   accounts.set(session, account)
   if (account.next === session.seq) return account
   for (const event of session.events(account.next)) {
+    if (!isIntact(event)) continue
     if (event.type === 'turn/start') account.turn = fresh(event.time)
     if (event.type === 'request/header') account.route = event.data.config
     if (event.type === 'step/start') {

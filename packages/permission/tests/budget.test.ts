@@ -62,6 +62,16 @@ describe('a budget', () => {
     expect(model.requests).toHaveLength(3)
   })
 
+  it('passes over what a damaged log has broken', async () => {
+    await boot('{ session: { maxSteps: 2 } }', [say('a'), say('over')])
+    const types = ['turn/start', 'request/header', 'step/start', 'assistant/message', 'request/failed']
+    const seed = types.map((type, seq) => ({ seq, time: 1, type, data: null })) as never
+    agent = (await tree.ctx.agents.create({ seed })).agent
+    agent.session.append('step/start', { turn: 1, step: 1 })
+    expect(await ask()).toEqual({ kind: 'completed' })
+    expect(await ask()).toMatchObject({ kind: 'limit' })
+  })
+
   it('of money uses the prices of the model', async () => {
     const usage = { inputTokens: 1_000_000, outputTokens: 1_000_000 }
     await boot('{ turn: { maxCost: 3 } }', [{ ...call('work'), usage }, say('over')])
