@@ -427,6 +427,18 @@ describe('cancelling', () => {
     expect(ran).not.toHaveBeenCalled()
   })
 
+  test('while the log is being stored: the tool does not start any more', async () => {
+    const { ctx, agent, ran } = await setup()
+    const caller = new AbortController()
+    ctx.on('session/flush', async () => caller.abort())
+    const wrapped = vi.fn((_exec, next) => next())
+    ctx.on('tools/execute', wrapped)
+    const result = await ctx.tools.execute(call('work'), { agent, signal: caller.signal })
+    expect(result.error?.code).toBe('ABORTED_BEFORE_DISPATCH')
+    expect(wrapped).not.toHaveBeenCalled()
+    expect(ran).not.toHaveBeenCalled()
+  })
+
   test('while a wrapper waits between attempts: is no failure of the wrapper', async () => {
     const { ctx } = await boot()
     const caller = new AbortController()
