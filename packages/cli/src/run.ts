@@ -57,8 +57,7 @@ function load(options: RunOptions, task: string, host: Host, notes: StatusLine):
     { file },
     {
       env: host.env,
-      // JSON is YAML: the row goes the way of every patch.
-      patches: [...options.patch.map(patch => ({ file: patch })), { file, text: JSON.stringify([{ insert: [row] }]) }],
+      patches: [...options.patch.map(patch => ({ file: patch })), { file, data: [{ insert: [row] }] }],
       set: options.set,
       level: quiet ? 'error' : 'warn',
       write: record => notes.print(logLine(record)),

@@ -1,8 +1,12 @@
 /** Where bare specifiers are looked up when the tree's own folder does not have them. */
 
+import type { Parsed } from './parsed.ts'
+
 export interface Installation {
   /** Answers a bare specifier with a URL, or undefined when the installation does not have it. */
   resolve(specifier: string): string | undefined | Promise<string | undefined>
+  /** The value of a tree's text that was parsed before; undefined for any other text. */
+  parsed?(text: string): Parsed | undefined
   /** True for a name that is the installation's even where the tree's folder has another: a process runs on one copy. */
   owns?(specifier: string): boolean
   /** What the module exports, when it is the installation's and need not be imported. */

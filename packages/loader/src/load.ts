@@ -3,11 +3,17 @@
 import { readFileSync } from 'node:fs'
 import { HarnessError } from '@cambium/core'
 import { createSource, type Source } from './source.ts'
-import type { Value } from './value.ts'
+import { fromData, type Value } from './value.ts'
 import { parseYaml } from './yaml.ts'
 
-/** A tree's text: a file, or text that is treated as if it stood in `file` (`./cordis.yml` by default). */
-export type TreeSource = { readonly file: string } | { readonly text: string; readonly file?: string }
+/**
+ * A tree's text: a file, or text that is treated as if it stood in `file` (`./cordis.yml` by default). A program may
+ * give the data that such a text would have.
+ */
+export type TreeSource =
+  | { readonly file: string }
+  | { readonly text: string; readonly file?: string }
+  | { readonly data: unknown; readonly file?: string }
 
 export class TreeFiles {
   /** Absolute paths of all that was read, or tried. */
@@ -21,6 +27,7 @@ export class TreeFiles {
   }
 
   parse(from: TreeSource, source: Source): Value | undefined {
+    if ('data' in from) return fromData(from.data, source)
     const text = 'text' in from ? from.text : this.read(source.file, undefined)
     return text === undefined ? undefined : parseYaml(text, source, this.mistakes)
   }

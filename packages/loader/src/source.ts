@@ -1,7 +1,6 @@
 /** Where a value was written: every mistake points at a file, a line and a column. */
 
 import { relative } from 'node:path'
-import { LineCounter } from 'yaml'
 
 /** A text that rows are read from. */
 export interface Source {
@@ -9,7 +8,10 @@ export interface Source {
   readonly file: string
   /** How the file is called in messages. */
   readonly label: string
-  readonly lines: LineCounter
+  /** Absent for what was not written in lines: an option, or a program's data. */
+  text?: string
+  /** Where each line of the text begins. */
+  starts?: readonly number[]
 }
 
 export interface Spot {
@@ -18,19 +20,20 @@ export interface Spot {
 }
 
 export function createSource(file: string, label = labelOf(file)): Source {
-  return { file, label, lines: new LineCounter() }
+  return { file, label }
 }
 
 /** A command-line option as a source: it has a name, but no lines. */
 export function optionSource(option: string, cwd: string): Source {
-  return { file: `${cwd}/`, label: option, lines: new LineCounter() }
+  return { file: `${cwd}/`, label: option }
 }
 
 /** `cordis.yml:12:3`, or the option's own text. */
 export function placeOf({ source, offset }: Spot): string {
-  if (!source.lines.lineStarts.length) return source.label
-  const { line, col } = source.lines.linePos(offset)
-  return `${source.label}:${line}:${col}`
+  if (source.text === undefined) return source.label
+  source.starts ??= [0, ...[...source.text.matchAll(/\n/g)].map(({ index }) => index + 1)]
+  const line = source.starts.findLastIndex(start => start <= offset)
+  return `${source.label}:${line + 1}:${offset - source.starts[line]! + 1}`
 }
 
 /** A path as short as the reader knows it: relative to the working directory when it lies below. */

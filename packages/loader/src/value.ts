@@ -1,6 +1,6 @@
 /** A YAML value that still knows where each part was written and which parts are expressions. */
 
-import { placeOf, type Spot } from './source.ts'
+import { placeOf, type Source, type Spot } from './source.ts'
 
 export interface Entry {
   /** Where the key stands. */
@@ -44,6 +44,21 @@ export const mapOf = (spot: Spot, entries: Iterable<readonly [string, Entry]> = 
   spot,
   entries: new Map(entries),
 })
+
+/** Plain data as a value; all of it was written at the same place. */
+export function fromData(data: unknown, source: Source): Value {
+  const spot = { source, offset: 0 }
+  const convert = (part: unknown): Value => {
+    if (Array.isArray(part)) return { kind: 'list', spot, items: part.map(convert) }
+    if (typeof part !== 'object' || part === null) return { kind: 'scalar', spot, value: part }
+    const given = Object.entries(part).filter(([, value]) => value !== undefined)
+    return mapOf(
+      spot,
+      given.map(([key, value]) => [key, { spot, value: convert(value) }]),
+    )
+  }
+  return convert(data)
+}
 
 /** What a value is called in a message. */
 export function describe(value: Value): string {

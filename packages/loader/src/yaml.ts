@@ -14,6 +14,8 @@ import {
   Schema,
   type YAMLError,
 } from 'yaml'
+import { installation } from './installation.ts'
+import { unpack } from './parsed.ts'
 import { placeOf, type Source, type Spot } from './source.ts'
 import { type Entry, mapOf, type Value } from './value.ts'
 
@@ -27,15 +29,16 @@ const TAGS = new Map<string, '!env' | '!env:string' | '!js'>([
 /** The value of `text`, or undefined for an empty text. Mistakes go to `mistakes`; the value then is what could be read. */
 export function parseYaml(text: string, source: Source, mistakes: HarnessError[]): Value | undefined {
   const body = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
+  source.text = body
+  const parsed = installation().parsed?.(text)
+  if (parsed) return unpack(parsed, source)
   const doc = parseDocument(body, {
     version: '1.2',
     merge: true,
     prettyErrors: false,
-    lineCounter: source.lines,
     // At 'silent' a second document is passed over without a word.
     logLevel: 'error',
   })
-  if (!source.lines.lineStarts.length) source.lines.addNewLine(0)
   if (doc.errors.length) {
     // A parser that has lost its way stumbles on: only the first word of it counts, unless the mistakes are separate.
     const separate = doc.errors.filter((error, index) => index === 0 || error.code === 'DUPLICATE_KEY')
@@ -184,14 +187,24 @@ class Reader {
   }
 }
 
-const scalarTags = new Schema({ schema: 'core' }).tags.flatMap(tag =>
-  tag.default && 'test' in tag && tag.test && tag.resolve ? [{ test: tag.test, resolve: tag.resolve }] : [],
-)
+interface ScalarTag {
+  readonly test: RegExp
+  readonly resolve: unknown
+}
+
+let tags: readonly ScalarTag[] | undefined
+
+function scalarTags(): readonly ScalarTag[] {
+  tags ??= new Schema({ schema: 'core' }).tags.flatMap(tag =>
+    tag.default && 'test' in tag && tag.test && tag.resolve ? [{ test: tag.test, resolve: tag.resolve }] : [],
+  )
+  return tags
+}
 
 /** Text read as a plain YAML 1.2 scalar: `5` is a number, `true` a boolean, anything unusual text. */
 export function scalarOf(text: string): unknown {
   const trimmed = text.trim()
-  const tag = scalarTags.find(({ test }) => test.test(trimmed))
+  const tag = scalarTags().find(({ test }) => test.test(trimmed))
   if (!tag) return text
   const value = (tag.resolve as (text: string, fail: () => void, options: object) => unknown)(trimmed, () => {}, {})
   return isScalar(value) ? value.value : value
