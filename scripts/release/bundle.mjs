@@ -3,6 +3,8 @@
  * so that each source is in exactly one of them.
  */
 
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
@@ -16,6 +18,9 @@ export const COMMANDS = {
   cordis: join(root, 'packages/loader/src/command.ts'),
 }
 
+/** Libraries that modules of a start name but seldom use: evaluated when the first of their exports is asked for. */
+const DEFERRED = ['yaml']
+
 /** What the modules run on, for the installation. */
 const RUNTIME = 'runtime'
 
@@ -25,8 +30,8 @@ const INSTALLATION = join(dirname(fileURLToPath(import.meta.url)), 'installation
 const LOADER = '@cambium/loader'
 
 /**
- * Resolves with the chunks by id: the text of an ES module that imports others as `./id`, the names that it exports, and
- * the files that it is made of.
+ * Resolves with the chunks by id: the text of an ES module that imports others as `./id`, the names that it exports, the
+ * files that it is made of, and whether it is to be evaluated when it is first used.
  */
 export async function bundle(modules) {
   const shared = [...Object.keys(SHARED), ...LENT]
@@ -39,6 +44,8 @@ export async function bundle(modules) {
       })),
       ...shared.map(name => ({ in: `release:share/${name}`, out: idOf(name).replace(/\.js$/, '') })),
       ...Object.keys(COMMANDS).map(name => ({ in: `release:command/${name}`, out: `command-${name}` })),
+      // An entry of its own is what gives a library chunks of its own.
+      ...DEFERRED.map(name => ({ in: `release:later/${name}`, out: `later-${name}` })),
     ],
     outdir: join(root, 'dist'),
     bundle: true,
@@ -54,7 +61,7 @@ export async function bundle(modules) {
     metafile: true,
     write: false,
     logLevel: 'warning',
-    plugins: [generated(modules), lazyCommonJs()],
+    plugins: [generated(modules), lazyLibraries()],
   })
   const chunks = new Map()
   for (const [path, output] of Object.entries(result.metafile.outputs)) {
@@ -67,6 +74,9 @@ export async function bundle(modules) {
       text,
       source: output.entryPoint,
       sources: Object.keys(output.inputs),
+      deferred: Object.keys(output.inputs).some(input =>
+        DEFERRED.some(name => input.startsWith('lazy:') && input.includes(`/node_modules/${name}/`)),
+      ),
       exports: output.exports,
       imports: imports('import-statement'),
     })
@@ -98,6 +108,8 @@ function generated(modules) {
   const installation = `import '${INSTALLATION}'\n`
   const text = {
     table: () => JSON.stringify(tableOf(modules)),
+    tree: async () => JSON.stringify(await parsedTree()),
+    later: name => `export * from '${name}'\n`,
     command: name => `${installation}export { main } from '${COMMANDS[name]}'\n`,
     loader: () => `${installation}export * from '${modules.find(({ specifier }) => specifier === LOADER).source}'\n`,
     share: name => `export * from '${name}'\n${name === 'cordis' ? '' : `export { default } from '${name}'\n`}`,
@@ -106,25 +118,52 @@ function generated(modules) {
     name: 'generated',
     setup(builder) {
       builder.onResolve({ filter: /^release:/ }, ({ path }) => ({ path, namespace: 'release' }))
-      builder.onLoad({ filter: /.*/, namespace: 'release' }, ({ path }) => {
+      builder.onLoad({ filter: /.*/, namespace: 'release' }, async ({ path }) => {
         const [, kind, name] = /^release:(\w+)\/?(.*)$/.exec(path)
-        const resolveDir = kind === 'share' ? dirname(installedFolder(name)) : root
-        return { contents: text[kind](name), resolveDir, loader: kind === 'table' ? 'json' : 'js' }
+        const resolveDir = kind === 'share' || kind === 'later' ? dirname(installedFolder(name)) : root
+        const loader = kind === 'table' || kind === 'tree' ? 'json' : 'js'
+        return { contents: await text[kind](name), resolveDir, loader }
       })
     },
   }
 }
 
+/** The default tree as the loader itself reads it: its text, and the value that the text has. */
+async function parsedTree() {
+  const source = folder => join(root, 'packages/loader/src', folder)
+  const { outputFiles } = await build({
+    stdin: {
+      contents: `export { pack } from '${source('parsed.ts')}'\nexport { parseYaml } from '${source('yaml.ts')}'\n`,
+      resolveDir: root,
+    },
+    bundle: true,
+    write: false,
+    format: 'cjs',
+    platform: 'node',
+  })
+  const module = { exports: {} }
+  new Function('module', 'require', outputFiles[0].text)(module, createRequire(import.meta.url))
+  const { pack, parseYaml } = module.exports
+  const file = join(root, 'cordis.yml')
+  const text = readFileSync(file, 'utf8')
+  const mistakes = []
+  const value = parseYaml(text, { file, label: 'cordis.yml' }, mistakes)
+  if (mistakes.length) throw mistakes[0]
+  return { text, value: pack(value) }
+}
+
 /**
- * A CommonJS library that is imported later would become a chunk with nothing but a default export. Node gives its
- * names as well, and our code uses them: so they are asked of Node.
+ * Libraries that are imported or evaluated later. A CommonJS one would become a chunk with nothing but a default export;
+ * Node gives its names as well, and our code uses them: so they are asked of Node.
  */
-function lazyCommonJs() {
+function lazyLibraries() {
   return {
-    name: 'lazy-commonjs',
+    name: 'lazy-libraries',
     setup(builder) {
       builder.onResolve({ filter: /^[^./]/ }, async ({ path, kind, importer, resolveDir, pluginData }) => {
-        if (kind !== 'dynamic-import' || pluginData === 'resolved' || path.startsWith('node:')) return undefined
+        if ((kind !== 'dynamic-import' && !DEFERRED.includes(path)) || importer.includes('/node_modules/'))
+          return undefined
+        if (pluginData === 'resolved' || path.startsWith('node:')) return undefined
         const found = await builder.resolve(path, { kind, importer, resolveDir, pluginData: 'resolved' })
         if (found.external || found.errors.length || !found.path.includes('/node_modules/')) return undefined
         return { path: found.path, namespace: 'lazy' }
@@ -132,9 +171,9 @@ function lazyCommonJs() {
       builder.onLoad({ filter: /.*/, namespace: 'lazy' }, async ({ path }) => {
         const names = Object.keys(await import(pathToFileURL(path).href))
         const list = names.filter(name => name !== 'default' && name !== 'module.exports')
-        const from = JSON.stringify(path)
-        const fallback = names.includes('default') ? `export { default } from ${from}\n` : ''
-        return { contents: `${fallback}export { ${list.join(', ')} } from ${from}\n`, resolveDir: dirname(path) }
+        const fallback = names.includes('default') ? 'export default all.default\n' : ''
+        const contents = `import * as all from ${JSON.stringify(path)}\n${fallback}export const { ${list.join(', ')} } = all\n`
+        return { contents, resolveDir: dirname(path) }
       })
     },
   }

@@ -63,7 +63,7 @@ function closure(ids, chunks) {
 const LOWERED_IMPORT = 'Promise.resolve().then(() => __toESM(require('
 
 /** `"id": function (module, require, importLater, url) { … }` */
-async function asFunction({ id, text }) {
+async function asFunction({ id, text, exports, deferred }) {
   const { code } = await transform(text, {
     format: 'cjs',
     platform: 'node',
@@ -75,7 +75,13 @@ async function asFunction({ id, text }) {
     logLevel: 'warning',
   })
   const body = code.replaceAll(LOWERED_IMPORT, '__import(((')
-  return `${JSON.stringify(id)}: function (module, require, __import, __url) {\n${body}}`
+  const named = name => `${JSON.stringify(name)}: function (module, require, __import, __url) {`
+  if (!deferred) return `${named(id)}\n${body}}`
+  return `${named(id)}
+for (const name of ${JSON.stringify(exports)}) {
+  Object.defineProperty(module.exports, name, { enumerable: true, get: () => require("./used-${id}")[name] });
+}},
+${named(`used-${id}`)}\n${body}}`
 }
 
 const asScript = functions => `({\n${functions.join(',\n')}\n})\n`

@@ -1,6 +1,7 @@
 /** The installation of the released form: rows and imports of our names lead to the modules of this package. */
 
 import table from 'release:table'
+import tree from 'release:tree'
 import { setInstallation } from '@cambium/loader'
 import { load } from 'runtime'
 
@@ -14,6 +15,7 @@ let hooked = false
 
 setInstallation({
   resolve: specifier => urls.own[specifier] ?? urls.lent[specifier],
+  parsed: text => (text === tree.text ? tree.value : undefined),
   owns: specifier => Object.hasOwn(urls.own, specifier),
   load: url => {
     const id = ids.get(url)

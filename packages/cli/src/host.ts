@@ -1,5 +1,7 @@
 /** The process around a command: its streams, its folder, its signals. Tests bring their own. */
 
+import { fstatSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import type { Output } from './status-line.ts'
 import type { Input } from './task.ts'
 
@@ -24,10 +26,22 @@ const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
 const CRASHES = ['uncaughtException', 'unhandledRejection']
 
+/** What a terminal brings, since it is not read. */
+const NO_INPUT: Input = Object.assign(Readable.from([]), { isTTY: true })
+
+/** A terminal or /dev/null: opening it, as Node does at the first look at `process.stdin`, costs a tenth of a start. */
+function isDevice(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isCharacterDevice()
+  } catch {
+    // Closed, or unknown to this system: Node's own stream tells.
+    return false
+  }
+}
+
 export const processHost: Host = {
-  // Node opens standard input at the first look at it.
   get stdin() {
-    return process.stdin
+    return isDevice(0) ? NO_INPUT : process.stdin
   },
   stdout: process.stdout,
   stderr: process.stderr,
