@@ -162,11 +162,13 @@ export class StepRequest {
   private commit(agent: DrivenAgent, at: StepPosition, config: LlmCallConfig, attempt: Attempt): StepAnswer {
     const finish = attempt.reason as Finish
     const all = attempt.content.filter(block => block.type === 'tool-call')
-    // A cut-off call may parse by chance and must never run; its neighbours were part of the same plan.
-    const cut = finish === 'max-tokens'
+    // A call that was cut off, by a limit or a filter, may parse by chance and must never run; its neighbours were part
+    // of the same plan.
+    const cut = finish === 'max-tokens' || finish === 'refusal'
     const content = cut ? attempt.content.filter(block => block.type !== 'tool-call') : attempt.content
     this.append(agent, at, config, { content, finish, usage: attempt.usage })
-    return { finish, calls: cut ? [] : all, cutCalls: cut && (all.length > 0 || attempt.cutInCall) }
+    const cutCalls = finish === 'max-tokens' && (all.length > 0 || attempt.cutInCall)
+    return { finish, calls: cut ? [] : all, cutCalls }
   }
 
   /** After a cancel, what a person has already seen is what the model said. What it cost is kept in any case. */

@@ -214,15 +214,17 @@ describe('the system prompt', () => {
   })
 
   it('leaves out a section that throws or takes too long, says so, and the turn goes on', async () => {
-    spine = await bootSpine([say('ok')])
+    spine = await bootSpine([say('ok')], '', { sectionMs: 30 })
     const { systemPrompt } = spine.ctx
     systemPrompt.section({ name: 'broken', order: 1, text: () => Promise.reject(new Error('no file')) })
     systemPrompt.section({ name: 'unknown', order: 2, text: 'hello {{nobody}}' })
+    systemPrompt.section({ name: 'slow', order: 3, text: () => new Promise(() => {}) })
     const agent = await spine.agent()
     await ask(agent, 'x')
     expect(spine.model.requests[0]!.system).not.toContain('hello')
     expect(spine.logs()).toMatch(/section "broken" was left out: no file/)
     expect(spine.logs()).toMatch(/nothing gives {{nobody}} a value/)
+    expect(spine.logs()).toMatch(/section "slow" was left out: no end within 30 ms/)
   })
 
   it('is evaluated once a turn', async () => {

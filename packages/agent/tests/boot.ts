@@ -11,7 +11,8 @@ export const SPINE = `
 - name: '@cambium/llm'
 - name: '@cambium/session'
 - name: '@cambium/tools'
-- name: '@cambium/agent'
+- id: agent
+  name: '@cambium/agent'
 - id: loop
   name: '@cambium/agent/loop'
   config: { model: fake/model, persona: You are under test. }
@@ -23,8 +24,9 @@ export interface Spine extends BootedTree {
 }
 
 /** The spine's rows and `more` YAML; the agents belong to the root and go with it. */
-export async function bootSpine(replies: readonly FakeReply[] = [], more = ''): Promise<Spine> {
-  const tree = await bootTree(SPINE + more)
+export async function bootSpine(replies: readonly FakeReply[] = [], more = '', agent = {}): Promise<Spine> {
+  const patch = { text: JSON.stringify([{ id: 'agent', config: agent }]), file: 'agent.yml' }
+  const tree = await bootTree(SPINE + more, { patches: [patch] })
   const model = fakeModel(tree.ctx, replies)
   return Object.assign(tree, {
     model,

@@ -277,6 +277,19 @@ describe('an answer that was cut off', () => {
     expect(reasons(agent.session)).toEqual([{ kind: 'max-tokens' }])
   })
 
+  it('by a filter never runs its calls, and the turn ends by that', async () => {
+    spine = await bootSpine([{ text: 'I cannot', calls: cut.calls, finish: 'refusal' }])
+    spine.ctx.tools.register(echo)
+    const agent = await spine.agent()
+    await ask(agent, 'go')
+    expect(types(agent.session)).not.toContain('tool/call')
+    expect(agent.session.last('assistant/message')?.data).toMatchObject({
+      message: { content: [{ type: 'text', text: 'I cannot' }] },
+      finish: 'refusal',
+    })
+    expect(reasons(agent.session)).toMatchObject([{ kind: 'error', error: { code: 'REFUSED' } }])
+  })
+
   it('in its text ends the turn so, even when somebody steers on', async () => {
     spine = await bootSpine([{ text: 'half a sent', finish: 'max-tokens' }, say('rest')])
     const agent = await spine.agent()
