@@ -13,7 +13,7 @@ export {
 } from './behaviour.ts'
 export { gate, notify, parallel, serial, waterfall } from './dispatch.ts'
 export { type ErrorDetails, errorMessage, HarnessError, isHarnessError } from './error.ts'
-export { type JsonObject, type JsonValue, toJson } from './json.ts'
+export { type JsonObject, type JsonValue, MAX_JSON_DEPTH, parsedProblem, toJson } from './json.ts'
 export { type LogLevel, type LogRecord, mountLogger, renderLog } from './logger.ts'
 export { nearest } from './nearest.ts'
 export { ScopedRegistry, type ScopedRegistryOptions } from './registry.ts'

@@ -1,4 +1,4 @@
-import { toJson } from '@cambium/core'
+import { parsedProblem, toJson } from '@cambium/core'
 import { describe, expect, it } from 'vitest'
 import { fc, it as property } from './property.ts'
 
@@ -61,6 +61,21 @@ describe('what JSON cannot hold is refused with its place:', () => {
   ])('%o', (value, problem) => {
     expect(() => toJson(value, 'args')).toThrow(`JSON_UNSUPPORTED: ${problem}, which JSON cannot hold`)
   })
+})
+
+it('data that nests deeper than any reader should follow is refused before a stack overflows', () => {
+  const nested = (levels: number) => {
+    let value: unknown = 1
+    for (let i = 0; i < levels; i++) value = i % 2 ? [value] : { a: value }
+    return value
+  }
+  expect(toJson(nested(512))).toEqual(nested(512))
+  expect(parsedProblem(nested(512))).toBeUndefined()
+  expect(() => toJson(nested(513))).toThrow(/^JSON_UNSUPPORTED: value\S{1,60} is more than 512 levels deep/)
+  expect(() => toJson(nested(100_000))).toThrow('JSON_UNSUPPORTED')
+  expect(parsedProblem(nested(513))).toBe('it is nested too deeply')
+  expect(parsedProblem(nested(100_000))).toBe('it is nested too deeply')
+  expect(parsedProblem(JSON.parse('{"a":[1e999]}'))).toBe('it holds a number out of range')
 })
 
 describe('a copy', () => {

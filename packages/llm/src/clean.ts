@@ -1,6 +1,7 @@
 /** One message made sendable, remembered by identity: a long conversation is cleaned once, not once a step. */
 
 import { createHash } from 'node:crypto'
+import { parsedProblem } from '@cambium/core'
 import type {
   AssistantBlock,
   CallId,
@@ -125,7 +126,7 @@ export function wireArguments(text: string): string {
   } catch {
     value = undefined
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || parsedProblem(value)) {
     return JSON.stringify({ _invalid_arguments: wellFormed(text.slice(0, MAX_INVALID_CHARS)) })
   }
   const escaped = SURROGATE_ESCAPE.test(text) ? wellFormedDeep(value) : value

@@ -141,6 +141,8 @@ describe('content', () => {
     expect(args(' ')).toBe('{}')
     expect(args('{"a":')).toBe('{"_invalid_arguments":"{\\"a\\":"}')
     expect(args('[1]')).toBe('{"_invalid_arguments":"[1]"}')
+    const deep = `{"a":${'['.repeat(50_000)}"\\ud800"${']'.repeat(50_000)}}`
+    expect(args(deep)).toBe(JSON.stringify({ _invalid_arguments: deep.slice(0, 4_000) }))
   })
 
   it('that is fine comes back as the very same objects, request after request', () => {

@@ -13,15 +13,43 @@ const counts = (...fields: string[]): Check => {
   }
 }
 
+type BlockCheck = (block: Record<string, unknown>) => boolean
+const isText = (value: unknown) => typeof value === 'string'
+const text: BlockCheck = block => isText(block['text'])
+const image: BlockCheck = block => isText(block['mediaType']) && isText(block['data'])
+
+/** The blocks of a tool's result, and of each role's messages, with what a block of that type must hold. */
+const RESULT_BLOCKS = new Map<unknown, BlockCheck>([
+  ['text', text],
+  ['image', image],
+])
+const BLOCKS = {
+  user: new Map<unknown, BlockCheck>([
+    ...RESULT_BLOCKS,
+    ['tool-result', block => isText(block['toolCallId']) && !listProblem(block['content'], RESULT_BLOCKS)],
+  ]),
+  assistant: new Map<unknown, BlockCheck>([
+    ['text', text],
+    ['reasoning', text],
+    ['tool-call', block => ['id', 'name', 'arguments'].every(field => isText(block[field]))],
+  ]),
+}
+
+function listProblem(content: unknown, blocks: ReadonlyMap<unknown, BlockCheck>): string | undefined {
+  if (!Array.isArray(content)) return 'must be a list of blocks'
+  const at = content.findIndex(block => !isObject(block) || !blocks.get(block['type'])?.(block))
+  if (at < 0) return undefined
+  const types = [...blocks.keys()].join(', ')
+  return `must be a list of blocks (${types}) with all their fields, which number ${at} is not`
+}
+
 const message = (role: 'user' | 'assistant'): Check => {
   return ({ message }) => {
     if (!isObject(message)) return '"message" must be a message'
     if (typeof message['id'] !== 'string' || !message['id']) return '"message.id" must be a text'
     if (message['role'] !== role) return `"message.role" must be "${role}"`
-    if (!Array.isArray(message['content'])) return '"message.content" must be a list of blocks'
-    if (!message['content'].every(block => isObject(block) && typeof block['type'] === 'string')) {
-      return 'each block of "message.content" must have a type'
-    }
+    const problem = listProblem(message['content'], BLOCKS[role])
+    if (problem) return `"message.content" ${problem}`
     return isObject(message['source']) ? undefined : '"message.source" must say where it came from'
   }
 }
@@ -68,7 +96,10 @@ const CHECKS: Record<string, Check> = {
   ),
   'tool/rewritten': anything,
   'tool/result': both(counts('turn', 'step'), message('user'), toolResult),
-  'request/header': ({ config }) => (isObject(config) ? undefined : '"config" must be an object'),
+  'request/header': ({ config }) =>
+    isObject(config) && isText(config['provider']) && isText(config['model'])
+      ? undefined
+      : '"config" must name a provider and a model',
   'request/failed': counts('turn', 'step', 'attempt'),
   'inbox/changed': inbox,
   'context/replaced': both(

@@ -179,3 +179,71 @@ it('reading takes no lease, changes nothing, and says nothing of a line that is 
   writeFileSync(path, bytes.subarray(0, bytes.lastIndexOf('\n') + 1))
   expect(dirname(path)).toBe(join(folder, path.split('/').at(-2)!))
 })
+
+it('a message whose blocks lack what they must hold is left out, mentioned, and refused at append', async () => {
+  const folder = scratch()
+  const path = await stored(folder, 'blocks', 1)
+  const message = (role: string, block: unknown) => ({ id: 'x', role, content: [block], source: { kind: 'user' } })
+  const broken = [
+    message('user', { type: 'text' }),
+    message('user', { type: 'txet', text: 'x' }),
+    message('user', { type: 'image', data: 5, mediaType: 'image/png' }),
+    message('user', { type: '__proto__' }),
+    message('user', { type: 'tool-result', toolCallId: 'a', content: [{ type: 'text', text: null }] }),
+    message('user', { type: 'tool-call', id: 'a', name: 'b', arguments: '' }),
+  ]
+  const line = (data: unknown) => JSON.stringify({ seq: 0, time: 1, type: 'user/message', data })
+  appendFileSync(path, `${broken.map(message => line({ message })).join('\n')}\n`)
+  const call = { type: 'tool-call', id: 'a', name: 'b', arguments: {} }
+  const answer = { turn: 1, step: 1, message: message('assistant', call), finish: 'stop' }
+  appendFileSync(path, `${JSON.stringify({ seq: 0, time: 1, type: 'assistant/message', data: answer })}\n`)
+  const { ctx } = await bootStore(folder)
+  const session = await ctx.sessions.resume('blocks')
+  expect(texts(session)).toEqual(['m0'])
+  const notices = session.last('session/resumed')?.data['notices'] as string[]
+  expect(notices.filter(text => /^event \d \((user|assistant)\/message\) is left out/.test(text))).toHaveLength(7)
+  for (const message of broken) {
+    expect(() => session.append('user/message', { message: message as never })).toThrow('SESSION_EVENT_INVALID')
+  }
+})
+
+it('a line that nests without end or holds an endless number is skipped, and such data is refused at append', async () => {
+  const folder = scratch()
+  const path = await stored(folder, 'deep', 1)
+  const event = (data: string) => `{"seq":1,"time":1,"type":"theirs/thing","data":${data}}\n`
+  appendFileSync(path, event(`${'['.repeat(50_000)}${']'.repeat(50_000)}`) + event('{"n":1e999}') + event('[[1]]'))
+  const { ctx } = await bootStore(folder)
+  const session = await ctx.sessions.resume('deep')
+  expect(session.events(1).map(({ type }) => type)).toEqual(['theirs/thing', 'session/resumed'])
+  expect(session.last('session/resumed')?.data['notices']).toContain(
+    'lines 3, 4 of the log could not be read and were left out',
+  )
+  let nested: unknown[] = []
+  for (let i = 0; i < 20_000; i++) nested = [nested]
+  expect(() => session.append('session/resumed', { nested } as never)).toThrow('JSON_UNSUPPORTED')
+  session.append('user/message', { message: user('next') })
+  await ctx.sessions.flush(session)
+  expect(ctx.sessions.fork(session).deriveMessages().map(textOf)).toEqual(['m0', 'next'])
+})
+
+it('a journalled answer that was damaged is passed over', async () => {
+  const folder = scratch()
+  const { ctx, stop } = await bootStore(folder)
+  const session = ctx.sessions.create('half')
+  session.append('turn/start', { turn: 1 })
+  session.append('step/start', { turn: 1, step: 1 })
+  await ctx.sessions.flush(session)
+  const path = logOf(folder, 'half')
+  const log = readFileSync(path)
+  await stop()
+  const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`
+  for (const content of ['[null]', '[{"type":"text"}]', '[{"type":"text","text":5}]', '{}', deep]) {
+    writeFileSync(path, log)
+    writeFileSync(path.replace(/jsonl$/, 'partial'), `{"turn":1,"step":1,"attempt":1,"content":${content}}`)
+    const next = await bootStore(folder)
+    const again = await next.ctx.sessions.resume('half')
+    expect(again.deriveMessages()).toEqual([])
+    expect(again.last('turn/end')?.data.reason).toEqual({ kind: 'interrupted' })
+    await next.stop()
+  }
+})

@@ -1,6 +1,6 @@
 /** Reads the JSON text of a call's arguments, and says where it is broken. */
 
-import type { JsonValue } from '@cambium/core'
+import { type JsonValue, parsedProblem } from '@cambium/core'
 
 export type ParsedJson = { readonly value: JsonValue } | { readonly problem: string }
 
@@ -9,20 +9,16 @@ export function parseArguments(text: string): ParsedJson {
   if (text.trim() === '') return { value: {} }
   try {
     const value = JSON.parse(text) as JsonValue
-    return nests(value, MAX_DEPTH) ? { problem: `nested too deeply: more than ${MAX_DEPTH} levels` } : { value }
+    const problem = parsedProblem(value, MAX_DEPTH)
+    return problem ? { problem: `no usable JSON: ${problem}` } : { value }
   } catch {
     // Node's own message has a position in some versions and cases only, so the place is found again below.
     return { problem: `not valid JSON: ${locate(text)}` }
   }
 }
 
-/** Far more than any tool means, far less than what would overflow a stack. */
+/** Far more than any tool means, and room for what the log lays around it. */
 const MAX_DEPTH = 256
-
-function nests(value: JsonValue, depth: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return depth === 0 || Object.values(value).some(item => nests(item as JsonValue, depth - 1))
-}
 
 const TOKEN =
   /[\t\n\r ]*(?:(?<mark>[{}[\],:])|(?<string>"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|(?<word>true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?))/uy

@@ -159,6 +159,8 @@ test('deeply nested arguments are an answer, not a crash', async () => {
   const result = await ctx.tools.execute({ name: 't', arguments: deep })
   expect(result.error?.code).toBe('INVALID_ARGUMENTS')
   expect(textOf(result)).toMatch(/nested too deeply/)
+  const endless = await ctx.tools.execute({ name: 't', arguments: '{"a":-1e999}' })
+  expect(textOf(endless)).toMatch(/a number out of range/)
 })
 
 describe('raw JSON Schemas that say more than the common part', () => {

@@ -1,6 +1,6 @@
 /** What stands in a log file: a header line, then one event a line. */
 
-import { HarnessError } from '@cambium/core'
+import { HarnessError, parsedProblem } from '@cambium/core'
 import type { SessionEvent, SessionHeader, SessionId } from '../event.ts'
 
 export const FORMAT_VERSION = 1
@@ -70,7 +70,7 @@ export function parseEvent(line: string): StoredLine | undefined {
 function parseObject(line: string | undefined): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line ?? '')
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) && !parsedProblem(value)
       ? (value as Record<string, unknown>)
       : undefined
   } catch {

@@ -2,8 +2,9 @@
 
 import { readFileSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { HarnessError } from '@cambium/core'
+import { HarnessError, parsedProblem } from '@cambium/core'
 import { diskError, ensureFolder, writeAtomic } from '@cambium/store'
+import { problemOf } from '../core-types.ts'
 import type { LiveEvent, SessionEvent, SessionId } from '../event.ts'
 import type { PartialMessage, Session } from '../session.ts'
 import { LogFile } from './file.ts'
@@ -254,8 +255,10 @@ export class SessionWriter {
 function readPartial(path: string): PartialMessage | undefined {
   try {
     const partial = JSON.parse(readFileSync(path, 'utf8')) as PartialMessage
-    const numbers = [partial.turn, partial.step, partial.attempt]
-    return numbers.every(Number.isInteger) && Array.isArray(partial.content) ? partial : undefined
+    const { turn, step, attempt, content } = partial
+    const message = { id: 'partial', role: 'assistant', content, source: {} }
+    const sound = Number.isInteger(attempt) && !problemOf('assistant/message', { turn, step, message })
+    return sound && !parsedProblem(partial) ? partial : undefined
   } catch {
     // None was written, or it is of no use: the log itself is what counts.
     return undefined
