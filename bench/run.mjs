@@ -26,7 +26,12 @@ for (const path of [folder, home]) mkdirSync(path)
 const SCENARIOS = {
   trivial: { model: 'say', title: 'one request, one answer', target: '≤ 0.23 s, ≤ 80 MiB, ≤ 2.2 ×' },
   step: { model: 'steps-1', title: 'one step of a tool' },
-  steps: { model: 'steps-200', title: '200 steps of a tool', target: '≤ 1.9 s, ≤ 20 MiB more than one step' },
+  steps: {
+    model: 'steps-200',
+    flags: ['--max-steps', '1000'],
+    title: '200 steps of a tool',
+    target: '≤ 1.9 s, ≤ 20 MiB more than one step',
+  },
   chunks: { model: 'chunks-20000', title: '20,000 chunks of text', target: '≤ 0.5 s' },
 }
 
@@ -80,8 +85,8 @@ function summarise(samples) {
   return { wallMs: of('wallMs'), cpuMs: of('cpuMs'), peakMiB: of('peakKiB') / 1024, gapMs: of('gapMs') }
 }
 
-async function compare(model, bin, name) {
-  const ours = () => measure(model, [bin, 'run', '--model', `openai/${name}`, '--max-steps', '1000', 'go'])
+async function compare(model, bin, { model: name, flags = [] }) {
+  const ours = () => measure(model, [bin, 'run', '--model', `openai/${name}`, ...flags, 'go'])
   // The first of them is not counted: it leaves compiled code behind, and shows what the request is.
   const first = await ours()
   const file = join(scratch, `${name}.json`)
@@ -99,7 +104,7 @@ async function main() {
   const model = await startModel()
   const results = {}
   try {
-    for (const [name, { model: asked }] of Object.entries(SCENARIOS)) results[name] = await compare(model, bin, asked)
+    for (const [name, scenario] of Object.entries(SCENARIOS)) results[name] = await compare(model, bin, scenario)
   } finally {
     model.stop()
   }
