@@ -6,6 +6,7 @@ import type { Session, SessionId } from '@cambium/session'
 import type { Agent, CancelCause } from '@cambium/tools'
 import type { DrivenAgent, Driver } from './driver.ts'
 import { type Delivery, Inbox } from './inbox.ts'
+import { Cancelled, heard } from './listeners.ts'
 
 export interface LiveAgentOptions {
   readonly session: Session
@@ -26,7 +27,7 @@ export class LiveAgent implements Agent, DrivenAgent {
   private readonly options: LiveAgentOptions
   private controller = new AbortController()
   private running: Promise<void> | undefined
-  private starting: Promise<void> | undefined
+  private starting: Promise<unknown> | undefined
   private disposed = false
 
   constructor(options: LiveAgentOptions) {
@@ -122,9 +123,12 @@ export class LiveAgent implements Agent, DrivenAgent {
 
   async started(signal: AbortSignal): Promise<void> {
     const { source } = this.options
-    this.starting ??= serial(this.ctx, this, 'agent/session-start', { agent: this, source, signal }).then(
+    const event = 'agent/session-start'
+    const begin = () => heard(this.ctx, event, serial(this.ctx, this, event, { agent: this, source, signal }), signal)
+    // Told once, whatever comes of it: one that had to be left behind must not hold up the next turn as well.
+    this.starting ??= begin().then(
       () => {},
-      error => report(this.ctx, 'agent/session-start', error),
+      error => error instanceof Cancelled || report(this.ctx, event, error),
     )
     await this.starting
   }

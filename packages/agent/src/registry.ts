@@ -129,8 +129,8 @@ class AgentCore {
         await agent.whenIdle()
         await scope.dispose()
         this.live.delete(agent.id)
-        // Those who were told of it before a veto are told of its end as well.
-        if (announced) notify(this.ctx, undefined, 'agent/disposed', agent)
+        // Its own scope is gone; whoever was told of it above is told of its end, before a veto too.
+        if (announced) notify(this.ctx, options.parent, 'agent/disposed', agent)
         unbind()
         await this.sessions.close(session)
         ended = true

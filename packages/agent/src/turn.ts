@@ -45,7 +45,7 @@ export class TurnRunner {
     session.append('turn/start', { turn })
     let reason: TurnEndReason
     try {
-      await heard(this.ctx, 'agent/session-start', agent.started(signal), signal)
+      await agent.started(signal)
       if (signal.aborted) throw new Cancelled()
       reason = await this.steps(agent, { turn, signal, step: 0, cutAnswers: 0, truncated: false })
     } catch (error) {

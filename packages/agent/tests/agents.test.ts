@@ -183,6 +183,21 @@ describe('what is registered through an agent', () => {
     expect(child.session.header).toMatchObject({ origin: 'subagent', depth: 1 })
   })
 
+  it('hears of its children when they come and when they go', async () => {
+    spine = await bootSpine()
+    const parent = await spine.agent()
+    const other = await spine.agent()
+    const told: string[] = []
+    const name = (id: string) => (id === parent.id ? 'parent' : 'child')
+    for (const [who, { ctx }] of Object.entries({ parent, other })) {
+      ctx.on('agent/created', ({ id }) => void told.push(`${who}: ${name(id)} created`))
+      ctx.on('agent/disposed', ({ id }) => void told.push(`${who}: ${name(id)} disposed`))
+    }
+    const child = await spine.agent({ parent })
+    await child.handle.dispose()
+    expect(told).toEqual(['parent: child created', 'parent: child disposed'])
+  })
+
   it('of a parent is inherited by its children, restrictions too', async () => {
     spine = await bootSpine([call('b'), say('done')])
     spine.ctx.tools.register(tool('a'))

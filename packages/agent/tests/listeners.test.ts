@@ -72,6 +72,26 @@ describe('a listener that does not end', () => {
     expect(spine.logs()).toContain(`a listener of ${event} did not end`)
   })
 
+  it('of session-start is told once and does not hold up the next turn', async () => {
+    spine = await bootSpine([say('ok')])
+    const agent = await spine.agent()
+    let told = 0
+    const reached = new Promise<void>(resolve => {
+      spine.ctx.on('agent/session-start', () => {
+        told++
+        resolve()
+        return never()
+      })
+    })
+    agent.followup(user('go'))
+    await reached
+    agent.cancel({ by: 'user' })
+    await vi.advanceTimersByTimeAsync(10_000)
+    await ask(agent, 'again')
+    expect(reasons(agent.session)).toEqual([{ kind: 'aborted', by: 'user' }, { kind: 'completed' }])
+    expect(told).toBe(1)
+  })
+
   it('but ends soon is waited for, since it may be at work in the session', async () => {
     spine = await bootSpine()
     const agent = await spine.agent()
