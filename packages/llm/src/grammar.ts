@@ -28,6 +28,8 @@ export class Grammar {
   private readonly options: GrammarOptions
   private readonly blocks = new Map<number, Block>()
   private readonly ids = new Set<string>()
+  /** The next suffix of each id that was taken, so that a thousand equal ones are not counted through a thousand times. */
+  private readonly suffixes = new Map<string, number>()
   private usage = false
   private said = false
   private thought = false
@@ -111,7 +113,9 @@ export class Grammar {
     const free = (id: string) => !this.ids.has(id) && !this.options.taken.some(taken => taken.has(id))
     const base = came || 'call'
     let id = base
-    for (let n = 2; !free(id); n++) id = `${base}-${n}`
+    let n = this.suffixes.get(base) ?? 2
+    while (!free(id)) id = `${base}-${n++}`
+    this.suffixes.set(base, n)
     this.ids.delete(block.id)
     this.ids.add(id)
     block.came = came

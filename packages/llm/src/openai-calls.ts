@@ -33,6 +33,10 @@ interface Fragment {
 
 export class CallAssembler {
   private readonly calls: Call[] = []
+  /** By id and by index, since a fragment may be one of very many. */
+  private readonly idCalls = new Map<string, Call[]>()
+  private readonly latestAt = new Map<number, Call>()
+  private readonly changed = new Set<Call>()
   private readonly nextBlock: () => number
   private current: Call | undefined
 
@@ -57,24 +61,28 @@ export class CallAssembler {
     call.text += fragment.text
     call.pending += fragment.text
     if (isRecord(delta['extra_content'])) call.extra = delta['extra_content'] as JsonObject
+    this.changed.add(call)
     this.current = call
   }
 
   private byId(fragment: Fragment): Call {
     const { id, index, name, text } = fragment
-    const same = this.calls.filter(call => call.id === id)
-    const latest = same[same.length - 1]
-    if (!latest) {
+    const same = this.idCalls.get(id)
+    if (!same) {
       const nameless = this.atIndex(index)
       if (!nameless || nameless.id || name) return this.open(fragment)
       nameless.id = id
+      this.idCalls.set(id, [nameless])
       return nameless
     }
-    const own = (index === undefined ? undefined : same.findLast(call => call.index === index)) ?? latest
+    const here = this.atIndex(index)
+    // On an index that has another call by now, an older one of this id may stand.
+    const own = here && (here.id === id ? here : same.findLast(call => call.index === index))
+    const call = own ?? same[same.length - 1]!
+    if (!name) return call
     // A repeated id that names a tool on another index, or behind complete arguments, is another call.
-    const elsewhere = index !== undefined && own.index !== index && !this.atIndex(index)
-    const again = isObject(own.text) && text.trimStart().startsWith('{')
-    return name && (elsewhere || again) ? this.open(fragment) : own
+    const elsewhere = index !== undefined && call.index !== index && !here
+    return elsewhere || beginsAgain(call, text) ? this.open(fragment) : call
   }
 
   private withoutId(fragment: Fragment): Call {
@@ -88,7 +96,7 @@ export class CallAssembler {
     }
     if (name) {
       if (!call.name) call.name = name
-      else if (call.name !== name || (isObject(call.text) && text.trimStart().startsWith('{'))) {
+      else if (call.name !== name || beginsAgain(call, text)) {
         if (!isComplete(call.text)) call.problem = `a call of "${name}" began inside its arguments`
         return this.open(fragment)
       }
@@ -98,7 +106,7 @@ export class CallAssembler {
   }
 
   private atIndex(index: number | undefined): Call | undefined {
-    return index === undefined ? undefined : this.calls.findLast(call => call.index === index)
+    return index === undefined ? undefined : this.latestAt.get(index)
   }
 
   private open({ id, index, name }: Fragment): Call {
@@ -115,11 +123,19 @@ export class CallAssembler {
       extra: undefined,
     }
     this.calls.push(call)
+    if (index !== undefined) this.latestAt.set(index, call)
+    if (id) {
+      const same = this.idCalls.get(id)
+      if (same) same.push(call)
+      else this.idCalls.set(id, [call])
+    }
     return call
   }
 
   flush(): StreamChunk[] {
-    return this.calls.flatMap(call => {
+    const changed = [...this.changed].sort((a, b) => a.block - b.block)
+    this.changed.clear()
+    return changed.flatMap(call => {
       const out: StreamChunk[] = []
       const { block: index, id, name, pending } = call
       if (!call.started) {
@@ -157,6 +173,11 @@ function toBlock({ id, name, text, problem, extra }: Call): ToolCallBlock {
     arguments: problem === undefined ? text : `(garbled: ${problem}) ${text}`,
     ...(extra === undefined ? {} : { replay: { extra_content: extra } }),
   }
+}
+
+/** Whether a fragment that names the tool opens other arguments behind complete ones. */
+function beginsAgain(call: Call, text: string): boolean {
+  return text.trimStart().startsWith('{') && isObject(call.text)
 }
 
 function isObject(text: string): boolean {

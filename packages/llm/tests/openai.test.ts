@@ -256,6 +256,25 @@ describe('tool calls in fragments', () => {
     server.expectDone()
   })
 
+  it('may be very many, of one call or of many, and are put together as fast as they come', async () => {
+    const count = 40_000
+    const text = JSON.stringify({ text: 'eight ch'.repeat(count) })
+    const pieces = Array.from({ length: count }, (_, i) => text.slice(i * 8, i === count - 1 ? undefined : i * 8 + 8))
+    const whole = (id: string, index: number) => ({ index, id, function: { name: 'note', arguments: '{}' } })
+    const root = await serve([
+      { raw: sse(...pieces.map(piece => call({ index: 0, id: 'a', function: { name: 'note', arguments: piece } }))) },
+      { raw: sse(...Array.from({ length: 20_000 }, (_, index) => call(whole('same', index)))) },
+      { raw: sse(...Array.from({ length: 20_000 }, (_, index) => call(whole(`own${index}`, index)))) },
+    ])
+    const one = await answer(root)
+    expect(one.calls.map(({ arguments: text }) => text.length)).toEqual([text.length])
+    expect(one.calls[0]?.arguments).toBe(text)
+    for (let i = 0; i < 2; i++) {
+      const { calls } = await answer(root)
+      expect(new Set(calls.map(({ id }) => id)).size).toBe(20_000)
+    }
+  })
+
   it('that the output limit cut are left out, also where the cut text happens to parse', async () => {
     const root = await serve([
       {

@@ -286,6 +286,25 @@ describe('cancelling', () => {
     expect(concluded).toBe(false)
   })
 
+  test('reaches a batch of bodies that never wait for anything', async () => {
+    const { ctx } = await boot()
+    const { agent } = await fakeAgent(ctx)
+    const controller = new AbortController()
+    let ran = 0
+    ctx.tools.register(
+      raw('quick', {
+        execute() {
+          if (!ran++) setImmediate(() => controller.abort({ by: 'user' }))
+          return 'done'
+        },
+      }),
+    )
+    const calls = Array.from({ length: 3_000 }, (_, i) => call('quick', '{}', `c${i}`))
+    const { results } = await ctx.tools.runBatch(calls, { agent, signal: controller.signal })
+    expect(results).toHaveLength(3_000)
+    expect(ran).toBeLessThan(2_000)
+  })
+
   test('before the batch: a pair for every call all the same', async () => {
     const { ctx } = await boot()
     const { agent } = await fakeAgent(ctx)
