@@ -21,5 +21,8 @@ export type Config = object
 export const Config: Schema<Config> = Schema.object({})
 
 export function apply(ctx: Context): void {
-  new SessionService(ctx)
+  let service: SessionService | undefined
+  // Acquired first and so undone last: those that depend on the service have ended their sessions themselves by then.
+  ctx.effect(() => () => service?.endAll(), 'live sessions')
+  service = new SessionService(ctx)
 }

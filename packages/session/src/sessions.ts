@@ -8,6 +8,7 @@ import {
   HarnessError,
   notify,
   parallel,
+  report,
   ScopedRegistry,
   type ScopeKey,
   Service,
@@ -164,6 +165,13 @@ export class SessionService extends Service implements Sessions {
     // A disposer answers its first caller only; whoever comes later waits for the same end.
     await entry.end()
     await entry.log.ending
+  }
+
+  /** Closes whatever is live still. Never rejects; for the plugin's end. */
+  async endAll(): Promise<void> {
+    const ends = [...this.live.values()].map(async ({ log }) => this.close(log))
+    for (const end of await Promise.allSettled(ends))
+      if (end.status === 'rejected') report(this.base, 'closing a session', end.reason)
   }
 
   bindScope(session: Session, key: ScopeKey): () => void {

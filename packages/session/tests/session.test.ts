@@ -274,6 +274,23 @@ describe('life', () => {
     expect(told).toEqual(['created owned', 'disposed owned'])
   })
 
+  it('a session ends with the plugin that keeps it too, and its creator holds nothing of it any more', async () => {
+    const { createRoot } = await import('@cambium/core')
+    const ctx = createRoot({ level: 'silent' })
+    const before = ctx.fiber.getEffects().map(effect => effect.label)
+    const keeper = ctx.plugin(await import('@cambium/session'))
+    await keeper
+    const session = ctx.sessions.create('one')
+    const told: string[] = []
+    const off = ctx.on('session/disposed', ({ id }) => void told.push(id))
+    await keeper.dispose()
+    off()
+    expect(told).toEqual(['one'])
+    expect(code(() => session.append('turn/start', { turn: 1 }))).toBe('SESSION_CLOSED')
+    expect(ctx.fiber.getEffects().map(effect => effect.label)).toEqual(before)
+    await ctx.fiber.dispose()
+  })
+
   it('closing flushes first, is told once, and frees the id', async () => {
     const { ctx } = await boot()
     const told: string[] = []
