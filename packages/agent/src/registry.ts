@@ -121,7 +121,7 @@ class AgentCore {
     const unbind = this.sessions.bindScope(session, agent)
     let announced = false
     let ended = false
-    let forget = () => {}
+    const forget: (() => void)[] = []
     let disposal: Promise<void> | undefined
     const dispose = () => {
       disposal ??= (async () => {
@@ -134,16 +134,21 @@ class AgentCore {
         unbind()
         await this.sessions.close(session)
         ended = true
-        forget()
+        for (const undo of forget) undo()
       })()
       return disposal
     }
     const handle = { agent, dispose }
+    const endWith = (ctx: Context) => {
+      const undo: unknown = ctx.effect(() => () => (ended ? undefined : dispose()), `agent ${agent.id}`)
+      forget.push(undo as () => void)
+    }
+    // Acquired after the scope and the session, so that it ends before they do.
+    endWith(this.ctx)
     try {
       await options.setup?.(agent)
       // Throws for an owner that has gone meanwhile.
-      const undo: unknown = owner.effect(() => () => (ended ? undefined : dispose()), `agent ${agent.id}`)
-      forget = undo as () => void
+      endWith(owner)
       announced = true
       gate(this.ctx, agent, 'agent/created', agent)
     } catch (error) {

@@ -112,6 +112,32 @@ describe('an agent', () => {
     expect(spine.ctx.agents.list()).toEqual([])
   })
 
+  it('ends in order with the plugin that keeps it, in mid-turn too, and its owner holds nothing of it any more', async () => {
+    spine = await bootSpine([{ hang: true }, say('by the next one')])
+    const effects = () =>
+      spine.ctx.fiber
+        .getEffects()
+        .map(({ label }) => label)
+        .sort()
+    const before = effects()
+    const told: string[] = []
+    const off = spine.ctx.on('agent/disposed', ({ session }) => {
+      told.push(JSON.stringify(session.last('turn/end')?.data.reason))
+    })
+    const agent = await spine.agent()
+    agent.followup(user('a'))
+    await spine.model.asked(1)
+    await spine.restart('agent')
+    off()
+    expect(told).toEqual([expect.stringContaining('"aborted"')])
+    expect(agent.session.open.turn).toBe(0)
+    expect(spine.ctx.agents.list()).toEqual([])
+    expect(spine.ctx.sessions.list()).toEqual([])
+    expect(effects()).toEqual(before)
+    await ask(await spine.agent(), 'b')
+    expect(spine.model.requests).toHaveLength(2)
+  })
+
   it('tells its state, and is idle only when nothing is queued', async () => {
     spine = await bootSpine([say('1'), say('2')])
     const agent = await spine.agent()
