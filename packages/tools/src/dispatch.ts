@@ -18,7 +18,7 @@ import {
   snapshot,
   thrownResult,
 } from './result.ts'
-import { either } from './signals.ts'
+import { ABORTED, either, untilLeft } from './signals.ts'
 
 /** Runs the call unless it has a result already. Ends when every body it started has ended. Never rejects. */
 export async function dispatch(engine: Engine, call: Call): Promise<void> {
@@ -53,8 +53,13 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
   }
   let result: ToolResult
   try {
-    const outcome = await waterfall(engine.ctx, call.scope, 'tools/execute', exec, next)
-    result = genuine.has(outcome) ? outcome : await adopt(engine, tool, outcome)
+    const work = waterfall(engine.ctx, call.scope, 'tools/execute', exec, next)
+    const outcome = await untilLeft(work, call.signal, () => Promise.all(bodies))
+    if (outcome === ABORTED) {
+      engine.warn(`a wrapper of tool "${call.name}" did not end after the call was cancelled, and was left behind`)
+      cancelled = true
+      result = abortedBeforeDispatch()
+    } else result = genuine.has(outcome) ? outcome : await adopt(engine, tool, outcome)
   } catch (error) {
     result = thrownResult(error)
     // A wrapper's own wait was cut short by the caller: no failure of anybody.

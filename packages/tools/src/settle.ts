@@ -5,6 +5,7 @@ import type { Call, Engine } from './call.ts'
 import type { PostToolDecision, ToolResult } from './definition.ts'
 import { build } from './dispatch.ts'
 import { createResult, failedResult, inWords } from './result.ts'
+import { ABORTED, untilLeft } from './signals.ts'
 
 const ACCEPT: PostToolDecision = Object.freeze({ kind: 'accept' })
 
@@ -31,7 +32,9 @@ export async function settle(engine: Engine, call: Call): Promise<ToolResult> {
 
 async function review(engine: Engine, call: Call, result: ToolResult): Promise<ToolResult> {
   const next = () => Promise.resolve(ACCEPT)
-  const decision = await waterfall(engine.ctx, call.scope, 'tools/post-execute', call.exec, result, next)
+  const answer = waterfall(engine.ctx, call.scope, 'tools/post-execute', call.exec, result, next)
+  const decision = await untilLeft(answer, call.signal)
+  if (decision === ABORTED) throw new Error('it did not answer after the call was cancelled')
   const contexts = decision?.contexts ?? []
   switch (decision?.kind) {
     case 'block': {

@@ -1,6 +1,7 @@
 /** Joining and waiting on abort signals without leaving listeners behind. */
 
 import { setMaxListeners } from 'node:events'
+import { sleep } from '@cambium/core'
 
 export const ABORTED: unique symbol = Symbol('aborted')
 
@@ -48,4 +49,30 @@ export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal): Prom
       },
     )
   })
+}
+
+/** How long after a cancel a listener is still waited for: it may be in the middle of something. */
+const GRACE_MS = 2_000
+
+/**
+ * As `untilAborted`, with a grace after the abort, which begins when `busy` has ended; for listeners, of which one that
+ * hangs must not hold the call.
+ */
+export async function untilLeft<T>(
+  work: PromiseLike<T>,
+  signal: AbortSignal,
+  busy?: () => Promise<unknown>,
+): Promise<T | typeof ABORTED> {
+  const settled = Promise.resolve(work)
+  const first = await untilAborted(settled, signal)
+  if (first !== ABORTED) return first
+  // A failure is for whoever waits on below; until then it must not count as unhandled.
+  settled.catch(() => {})
+  await busy?.()
+  const over = new AbortController()
+  try {
+    return await Promise.race([settled, sleep(GRACE_MS, over.signal).then((): typeof ABORTED => ABORTED)])
+  } finally {
+    over.abort()
+  }
 }

@@ -1,7 +1,7 @@
 import type { Context } from '@cambium/core'
 import { createUserMessage } from '@cambium/llm'
-import { describe, expect, test, vi } from 'vitest'
-import type { Agent, Approval, ToolExecution } from '../src/index.ts'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Agent, Approval, ToolExecution, ToolResult } from '../src/index.ts'
 import { failedResult } from '../src/index.ts'
 import { boot, call, fakeAgent, latch, raw, textOf } from './boot.ts'
 
@@ -425,6 +425,57 @@ describe('cancelling', () => {
     await new Promise(setImmediate)
     expect(exec?.arguments).toEqual({ a: 1 })
     expect(ran).not.toHaveBeenCalled()
+  })
+
+  describe('does not wait for ever', () => {
+    beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+    afterEach(() => void vi.useRealTimers())
+    const never = () => new Promise<never>(() => {})
+
+    test.each([
+      ['before the body', never, 'ABORTED_BEFORE_DISPATCH'],
+      ['behind the body', (_exec: ToolExecution, next: () => Promise<ToolResult>) => next().then(never), 'ABORTED'],
+    ])('for a wrapper that hangs %s', async (_where, wrapper, code) => {
+      const { ctx, records } = await setup()
+      ctx.on('tools/execute', wrapper)
+      const caller = new AbortController()
+      const outcome = ctx.tools.execute(call('work'), { signal: caller.signal })
+      await vi.advanceTimersByTimeAsync(1)
+      caller.abort()
+      await vi.advanceTimersByTimeAsync(2_000)
+      expect((await outcome).error?.code).toBe(code)
+      expect(records.at(-1)?.text).toContain('a wrapper of tool "work" did not end')
+      expect(vi.getTimerCount()).toBe(0)
+    })
+
+    test('for a check of the result that hangs, whose result is withheld', async () => {
+      const { ctx } = await setup()
+      ctx.on('tools/post-execute', never)
+      const caller = new AbortController()
+      const outcome = ctx.tools.execute(call('work'), { signal: caller.signal })
+      await vi.advanceTimersByTimeAsync(1)
+      caller.abort()
+      await vi.advanceTimersByTimeAsync(2_000)
+      expect((await outcome).error?.code).toBe('TOOL_POLICY_FAILED')
+      expect(vi.getTimerCount()).toBe(0)
+    })
+
+    test('but for a body, however slow it is to stop, and its own error stands', async () => {
+      const { ctx } = await boot()
+      const execute = (_args: unknown, exec: { signal: AbortSignal }) =>
+        new Promise<string>((_resolve, reject) => {
+          const slow = () => setTimeout(() => reject(Object.assign(new Error('half done'), { code: 'HALF' })), 10_000)
+          exec.signal.addEventListener('abort', slow)
+        })
+      ctx.tools.register(raw('work', { execute: execute as never }))
+      ctx.on('tools/execute', (_exec, next) => next())
+      const caller = new AbortController()
+      const outcome = ctx.tools.execute(call('work'), { signal: caller.signal })
+      await vi.advanceTimersByTimeAsync(1)
+      caller.abort()
+      await vi.advanceTimersByTimeAsync(10_000)
+      expect((await outcome).error?.code).toBe('HALF')
+    })
   })
 
   test('while the log is being stored: the tool does not start any more', async () => {
