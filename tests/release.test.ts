@@ -161,6 +161,8 @@ test('plugins from outside run on the one cordis of the process, whatever they a
   // A package of its own that names no module system.
   user.write('loose/package.json', '{}')
   cpSync(join(plugins, 'typed.ts'), join(user.path, 'loose/typed.ts'))
+  // What an author's editor reads, and tsx as well.
+  user.write('tsconfig.json', '{ "extends": "cambium/tsconfig.json" }')
   const names = ['plugins/module.js', 'plugins/typed.ts', 'loose/typed.ts', 'plugins/common.cjs']
   const rows = ["{ name: '@cambium/llm' }", ...names.map(name => `{ name: ./${name} }`)]
   user.write('cordis.yml', rows.map(row => `- ${row}\n`).join(''))
@@ -202,7 +204,7 @@ test('an app mounts a tree by importing the package', async () => {
 })
 
 test('a plugin author has the types', async () => {
-  const include = ['plugins/typed.ts', 'app.ts']
+  const include = ['plugins/typed.ts', 'loose/typed.ts', 'app.ts']
   const types = { typeRoots: [join(root, 'node_modules/@types')], types: ['node'], skipLibCheck: false }
   user.write('tsconfig.json', JSON.stringify({ extends: 'cambium/tsconfig.json', include, compilerOptions: types }))
   user.write(

@@ -22,6 +22,7 @@ export function hook(urls) {
   const original = module._resolveFilename
   module._resolveFilename = function (request, ...rest) {
     if (Object.hasOwn(urls.own, request)) return fileURLToPath(urls.own[request])
+    refuseDeclaration(request)
     try {
       return original.call(this, request, ...rest)
     } catch (error) {
@@ -37,6 +38,7 @@ export function initialize(urls) {
 
 export async function resolve(specifier, context, next) {
   if (Object.hasOwn(table.own, specifier)) return ours(table.own[specifier])
+  refuseDeclaration(specifier)
   try {
     return await next(specifier, context)
   } catch (error) {
@@ -46,11 +48,21 @@ export async function resolve(specifier, context, next) {
 
 function resolveSync(specifier, context, next) {
   if (Object.hasOwn(table.own, specifier)) return ours(table.own[specifier])
+  refuseDeclaration(specifier)
   try {
     return asModule(next(specifier, context))
   } catch (error) {
     return lent(table, specifier, error)
   }
+}
+
+/**
+ * tsx follows the `paths` of a tsconfig in the folder that the command runs in, and ours lead to declarations, which
+ * nobody can run. When there is nothing it asks for the name itself.
+ */
+function refuseDeclaration(specifier) {
+  if (!/\.d\.[cm]?ts(\?|$)/.test(specifier)) return
+  throw Object.assign(new Error(`${specifier} is a declaration`), { code: 'MODULE_NOT_FOUND' })
 }
 
 const ours = url => ({ url, format: 'module', shortCircuit: true })

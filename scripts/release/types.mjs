@@ -58,8 +58,8 @@ function forPlugins(out, paths) {
     compilerOptions: {
       target: 'ES2023',
       lib: ['ES2023', 'ESNext.Disposable'],
-      module: 'NodeNext',
-      moduleResolution: 'NodeNext',
+      // Files are modules also where no manifest says so, as they are when they run.
+      module: 'Preserve',
       strict: true,
       erasableSyntaxOnly: true,
       allowImportingTsExtensions: true,
