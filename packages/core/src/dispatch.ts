@@ -3,7 +3,7 @@
  * belongs to; undefined means none, which untagged listeners hear.
  */
 
-import type { Context, Events } from 'cordis'
+import { type Context, type Events, type EventsService, symbols } from 'cordis'
 import { listenersOf, report } from './behaviour.ts'
 import { carrier, type ScopeKey, unscoped } from './scope.ts'
 
@@ -14,15 +14,30 @@ type WithoutNext<A extends unknown[]> = A extends [...infer Rest, unknown] ? Res
 
 const target = (scope: ScopeKey | undefined) => (scope ? carrier(scope) : unscoped)
 
-/** Reads the bus once: each read of a context's property costs as much as a whole dispatch to one listener. */
+const buses = new WeakMap<Context, EventsService>()
+
+/**
+ * The bus of a context, without the proxy that cordis hands out and found once for each context: either costs as much
+ * as a whole dispatch to one listener, and dispatching needs no caller.
+ */
+function busOf(ctx: Context): EventsService {
+  let bus = buses.get(ctx)
+  if (!bus) {
+    const { events } = ctx
+    bus = (events as unknown as Record<symbol, EventsService | undefined>)[symbols.original] ?? events
+    buses.set(ctx, bus)
+  }
+  return bus
+}
+
 function call(
   ctx: Context,
   mode: 'emit' | 'waterfall' | 'serial' | 'parallel',
   scope: ScopeKey | undefined,
   args: unknown[],
 ) {
-  const { events } = ctx
-  return (events[mode] as Loose).call(events, target(scope), ...args)
+  const bus = busOf(ctx)
+  return (bus[mode] as Loose).call(bus, target(scope), ...args)
 }
 
 /** Tells every listener; a throwing or rejecting one is reported with its plugin's name and the rest still run. */
@@ -42,7 +57,7 @@ export function gate<K extends keyof Events>(
   name: K,
   ...args: Args<K>
 ): void {
-  const { target: self, hooks } = listenersOf(ctx.events, 'emit', [target(scope), name, ...args])
+  const { target: self, hooks } = listenersOf(busOf(ctx), 'emit', [target(scope), name, ...args])
   for (const hook of hooks) {
     const answer: unknown = hook.callback.apply(self, args)
     // A gate is synchronous: a promise cannot veto any more, so its failure is only reported.

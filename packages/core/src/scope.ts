@@ -23,6 +23,8 @@ export interface ScopeHandle {
 
 const scopes = new WeakMap<ScopeKey, Scope>()
 const chains = new WeakMap<ScopeKey, readonly ScopeKey[]>()
+const carriers = new WeakMap<ScopeKey, object>()
+const listening = new WeakMap<Context, ScopeKey | undefined>()
 const plugin = { name: 'scope', apply() {} }
 
 /**
@@ -58,6 +60,7 @@ export function createScope(ctx: Context, key: ScopeKey, parent?: ScopeKey): Sco
       return async () => {
         scopes.delete(key)
         chains.delete(key)
+        carriers.delete(key)
         await Promise.allSettled([...scope.members].map(member => member()))
       }
     }, 'scope')
@@ -93,14 +96,24 @@ export function scopeChain(key: ScopeKey | undefined): readonly ScopeKey[] {
  * listeners only.
  */
 export function carrier(key: ScopeKey): object {
+  const known = carriers.get(key)
+  if (known) return known
   const chain = scopeChain(key)
-  return {
+  const made = {
     [Context.filter]: (ctx: Context) => {
-      const heard = scopeOf(ctx)
+      const heard = heardScope(ctx)
       return heard === undefined || chain.includes(heard)
     },
   }
+  if (chain.length) carriers.set(key, made)
+  return made
+}
+
+/** As {@link scopeOf}, for a context that listens: it is asked at each dispatch, and its scope never changes. */
+function heardScope(ctx: Context): ScopeKey | undefined {
+  if (!listening.has(ctx)) listening.set(ctx, scopeOf(ctx))
+  return listening.get(ctx)
 }
 
 /** As {@link carrier}, for an event that belongs to no scope: only untagged listeners hear it. */
-export const unscoped = { [Context.filter]: (ctx: Context) => scopeOf(ctx) === undefined }
+export const unscoped = { [Context.filter]: (ctx: Context) => heardScope(ctx) === undefined }
