@@ -52,29 +52,55 @@ export function normaliseMessages(messages: readonly Message[]): {
   messages: Message[]
   callIds: ReadonlySet<string>
 } {
-  const out: (Message | Slot)[] = []
-  const ids = new IdSet()
-  const pending = new Map<string, Slot[]>()
-  for (const raw of messages) {
+  const history = historyOf(messages)
+  for (let at = history.taken.length; at < messages.length; at++) history.take(messages[at]!)
+  return {
+    messages: history.out.map(item => ('role' in item ? item : (item.result ?? missing(item)))),
+    callIds: new Set(history.ids.taken),
+  }
+}
+
+/** A conversation as far as it has been normalised: a request costs what is new in it. */
+class History {
+  readonly taken: Message[] = []
+  readonly out: (Message | Slot)[] = []
+  readonly ids = new IdSet()
+  private readonly pending = new Map<string, Slot[]>()
+
+  take(raw: Message): void {
+    this.taken.push(raw)
     const { message, calls, results } = cleanMessage(raw)
     for (const { id, message: result } of results) {
       // The first result of a call counts; one without a call before it would have the request refused.
-      const slot = pending.get(id)?.shift()
+      const slot = this.pending.get(id)?.shift()
       if (slot) slot.result = slot.id === id ? result : renamedResult(result, slot.id)
     }
-    if (!message) continue
+    if (!message) return
     if (!calls.length) {
-      out.push(message)
-      continue
+      this.out.push(message)
+      return
     }
-    const slots = calls.map((call): Slot => ({ call, id: ids.add(call.id), result: undefined }))
+    const slots = calls.map((call): Slot => ({ call, id: this.ids.add(call.id), result: undefined }))
     // A result goes to the latest call of its id; within one message, to the first that has none yet.
     const own = new Map<string, Slot[]>()
     for (const slot of slots) own.set(slot.call.id, [...(own.get(slot.call.id) ?? []), slot])
-    for (const [id, waiting] of own) pending.set(id, waiting)
-    out.push(renamedCalls(message as AssistantMessage, slots), ...slots)
+    for (const [id, waiting] of own) this.pending.set(id, waiting)
+    this.out.push(renamedCalls(message as AssistantMessage, slots), ...slots)
   }
-  return { messages: out.map(item => ('role' in item ? item : (item.result ?? missing(item)))), callIds: ids.taken }
+}
+
+const histories = new WeakMap<Message, History>()
+
+/** The history that these messages go on with, by the identity of each; else a new one, which takes its place. */
+function historyOf(messages: readonly Message[]): History {
+  const [first] = messages
+  const known = first && histories.get(first)
+  if (known && known.taken.length <= messages.length && known.taken.every((taken, at) => taken === messages[at])) {
+    return known
+  }
+  const history = new History()
+  if (first) histories.set(first, history)
+  return history
 }
 
 class IdSet {

@@ -154,6 +154,30 @@ describe('content', () => {
     expect(first.messages.every((message, at) => message === second.messages[at])).toBe(true)
   })
 
+  it('comes out the same whether a history grew, turned back, or is new', () => {
+    const id = fc.constantFrom('a', 'b', '')
+    const blocks = fc.array(id, { maxLength: 3 })
+    const message = fc.oneof(
+      blocks.map(ids => () => says(...ids.map(name => call(name)))),
+      blocks.map(ids => () => gives(...ids.map(name => result(name)))),
+      fc.constant(() => user('go on')),
+    )
+    const histories = fc.array(message, { minLength: 1, maxLength: 12 })
+    fc.assert(
+      fc.property(histories, histories, fc.nat(12), (start, other, at) => {
+        const grown = start.map(make => make())
+        const turned = [...grown.slice(0, at), ...other.map(make => make())]
+        for (const history of [...grown.map((_, end) => grown.slice(0, end + 1)), turned, grown, turned]) {
+          const { messages, callIds } = normaliseMessages(history)
+          const fresh = normaliseMessages(structuredClone(history))
+          expect(messages).toEqual(fresh.messages)
+          expect(callIds).toEqual(fresh.callIds)
+        }
+      }),
+      { numRuns: 100 },
+    )
+  })
+
   it('of the input is never changed', () => {
     const history = [says(call('a', '!', 'x'), call('a')), gives(result('a', ''), text(''))]
     const before = structuredClone(history)
