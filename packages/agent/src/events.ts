@@ -147,7 +147,7 @@ declare module 'cordis' {
     'agent/status'(agent: Agent, status: 'idle' | 'running'): void
     /** notify: a turn failed; the log has the reason. */
     'agent/error'(input: { agent: Agent; turn: number; error: unknown }): void
-    /** gate: an agent is about to be live; throwing vetoes it. */
+    /** notify: an agent is live. To veto one, gate `session/created`. */
     'agent/created'(agent: Agent): void
     /** notify */
     'agent/disposed'(agent: Agent): void

@@ -1,7 +1,7 @@
 /** `ctx.agents`: who is alive, and how one comes to life and ends. */
 
 import { randomUUID } from 'node:crypto'
-import { type Context, createScope, gate, HarnessError, notify, Service } from '@cambium/core'
+import { type Context, createScope, HarnessError, notify, Service } from '@cambium/core'
 import type { LlmCallConfig, LlmService } from '@cambium/llm'
 import { type CreateSessionOptions, type Session, SessionId, type Sessions } from '@cambium/session'
 import type { Agent } from '@cambium/tools'
@@ -112,7 +112,7 @@ class AgentCore {
     return { provider: route.provider, model: route.model }
   }
 
-  /** Private until everything that may refuse has spoken; a refusal leaves nothing behind. */
+  /** Private until its setup has spoken; a refusal leaves nothing behind. Whoever wants to veto gates `session/created`. */
   private async open(session: Session, config: LlmCallConfig, origin: Origin): Promise<LiveHandle> {
     const { source, options, owner } = origin
     const agent = new LiveAgent({ session, config, source, llm: this.llm, driver: () => this.driver })
@@ -129,7 +129,7 @@ class AgentCore {
         await agent.whenIdle()
         await scope.dispose()
         this.live.delete(agent.id)
-        // Its own scope is gone; whoever was told of it above is told of its end, before a veto too.
+        // Its own scope is gone; whoever was told of it above is told of its end.
         if (announced) notify(this.ctx, options.parent, 'agent/disposed', agent)
         unbind()
         await this.sessions.close(session)
@@ -149,13 +149,13 @@ class AgentCore {
       await options.setup?.(agent)
       // Throws for an owner that has gone meanwhile.
       endWith(owner)
-      announced = true
-      gate(this.ctx, agent, 'agent/created', agent)
     } catch (error) {
       await dispose()
       throw error
     }
     this.live.set(agent.id, handle)
+    announced = true
+    notify(this.ctx, agent, 'agent/created', agent)
     return handle
   }
 }
