@@ -1,6 +1,6 @@
 /** The `cordis` command. */
 
-import { errorMessage, HarnessError, type LogLevel } from '@cambium/core'
+import { errorMessage, HarnessError, type LogLevel, nearest } from '@cambium/core'
 import type { Command } from 'commander'
 import { expandPattern, loadEnvFile } from './files.ts'
 import { startTrees } from './start.ts'
@@ -32,8 +32,8 @@ export async function main(argv: readonly string[]): Promise<number> {
   let code = 2
 
   const program = new Command('cordis').description('Mounts trees of plugins from cordis.yml files.')
-  program.action(() => {
-    process.stderr.write(USAGE)
+  program.allowExcessArguments().action((_options, { args: [name] }: Command) => {
+    process.stderr.write(name === undefined ? USAGE : `cordis: ${unknown(name)}\n\n${USAGE}`)
   })
   program
     .command('start')
@@ -65,6 +65,11 @@ export async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(`cordis: ${error instanceof HarnessError ? error.message : errorMessage(error)}\n`)
     return 1
   }
+}
+
+function unknown(name: string): string {
+  const meant = nearest(name, ['start']) ?? (/\.(ya?ml|json)$/.test(name) ? `start ${name}` : undefined)
+  return `unknown command ${name}${meant ? `\n  did you mean cordis ${meant}?` : ''}`
 }
 
 function configure(program: Command) {

@@ -15,6 +15,12 @@ export type TreeSource =
   | { readonly text: string; readonly file?: string }
   | { readonly data: unknown; readonly file?: string }
 
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'there is no permission to read it',
+  EISDIR: 'it is a folder',
+}
+
 export class TreeFiles {
   /** Absolute paths of all that was read, or tried. */
   readonly names = new Set<string>()
@@ -51,8 +57,13 @@ export class TreeFiles {
       return readFileSync(file, 'utf8')
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      const what = code === 'ENOENT' ? 'there is no such file' : `it cannot be read (${code})`
-      const fix = where ? 'correct the path; it is relative to the file that names it' : 'name a file that exists'
+      const what = UNREADABLE[code ?? ''] ?? `it cannot be read (${code})`
+      const fix =
+        code === 'EISDIR'
+          ? 'name a file in it'
+          : where
+            ? 'correct the path; it is relative to the file that names it'
+            : 'name a file that exists'
       this.mistakes.push(
         new HarnessError('TREE_FILE_UNREADABLE', `${createSource(file).label}: ${what}`, { where, fix, cause: error }),
       )

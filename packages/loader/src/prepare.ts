@@ -34,6 +34,7 @@ export function prepareRows(rows: readonly Row[], options: PrepareOptions): Prom
       modules.set(key, loading)
       const loaded = await loading
       if ('problem' in loaded) return refused(row, [mistake(row, loaded)])
+      if (loaded.plugin.Config && !loaded.plugin.Config['~standard']) return refused(row, [mistake(row, noSchema(row))])
       const checked = checkConfig(row, loaded.plugin)
       if ('mistakes' in checked) return refused(row, checked.mistakes)
       return { plan: { row, url: loaded.url, loaded: loaded.plugin, config: checked.config }, mistakes: [] }
@@ -83,16 +84,27 @@ function found(url: string, exports: unknown, row: Row): Loaded {
   }
 }
 
+const noSchema = (row: Row): Problem => ({
+  code: 'TREE_PLUGIN_INVALID',
+  problem: `the \`Config\` of ${row.name} is no schema`,
+  fix: 'export one that schemastery makes, `Schema.object({ … })`, or none',
+})
+
 async function explainImport(row: Row, url: string, error: unknown): Promise<Omit<Problem, 'code'>> {
   const what = `${row.name} cannot be imported`
   if (isHarnessError(error)) return { problem: `${what}: ${error.problem}`, fix: error.fix ?? 'correct the file' }
   const { problem, place, syntax } = await importProblem(error, url)
-  const fix = syntax
+  return { problem: `${what}: ${problem}`, place, fix: fixOf(error, problem, syntax) }
+}
+
+function fixOf(error: unknown, problem: string, syntax: boolean): string {
+  const { code } = error as { code?: string }
+  // `import` of what is missing, and `require`.
+  if (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') return 'install or correct what the file imports'
+  if (/does not provide an export named/.test(problem)) return 'correct the name in that import'
+  return syntax
     ? 'correct the syntax of that file, or of one that it imports'
-    : (error as { code?: string }).code === 'ERR_MODULE_NOT_FOUND'
-      ? 'install or correct what the file imports'
-      : 'the file threw while it was loaded: correct it, or something that it imports'
-  return { problem: `${what}: ${problem}`, place, fix }
+    : 'the file threw while it was loaded: correct it, or something that it imports'
 }
 
 function mistake(row: Row, { code, problem, place, fix, cause }: Problem): HarnessError {

@@ -1,6 +1,6 @@
 /** Who waits for which service, and whether anybody can provide it. */
 
-import { HarnessError } from '@cambium/core'
+import { HarnessError, nearest } from '@cambium/core'
 
 /**
  * What is known of a row before it runs: the services it needs and, if it says so, those it provides. A service in a
@@ -61,17 +61,18 @@ export interface Provider {
   readonly state: 'failed' | 'waiting' | 'active'
 }
 
-/** `pending: hooks waits for ctx.fs; no enabled row provides it`, for each service that is missed. */
+/** `pending: hooks waits for ctx.fs; no enabled row provides it`, for each service that is missed; `provided` are all others. */
 export function explainWaiting(
   row: { readonly id: string; readonly at: string },
   waits: readonly string[],
   providersOf: (service: string) => readonly Provider[],
+  provided: readonly string[],
 ): HarnessError {
   const reasons: string[] = []
   const fixes: string[] = []
   for (const name of waits) {
     const [provider] = providersOf(name)
-    const { problem, fix } = provider ? hindrance(provider) : nobody(name)
+    const { problem, fix } = provider ? hindrance(provider) : nobody(name, provided)
     reasons.push(`waits for ctx.${name}; ${problem}`)
     fixes.push(fix)
   }
@@ -81,8 +82,10 @@ export function explainWaiting(
   })
 }
 
-function nobody(service: string) {
-  return { problem: 'no enabled row provides it', fix: `add or enable a row that provides ${service}` }
+function nobody(service: string, provided: readonly string[]) {
+  const meant = nearest(service, provided)
+  const other = meant ? `, or inject ${meant}, if that is what you mean` : ''
+  return { problem: 'no enabled row provides it', fix: `add or enable a row that provides ${service}${other}` }
 }
 
 function hindrance({ id, state }: Provider) {

@@ -30,9 +30,10 @@ export async function importProblem(error: unknown, url: string): Promise<Import
     const place = `${fileLabel(compiled[1]!)}:${compiled[2]}:${compiled[3]}`
     return { problem: compiled[4]!, place, syntax: true }
   }
-  if (!(error instanceof SyntaxError)) return { problem: lines[0]!, place: ownFrame(error), syntax: false }
+  const problem = lines[0]!.replace(/(module '| imported from )(\/[^']+)/g, (_, before, path) => before + labelOf(path))
+  if (!(error instanceof SyntaxError)) return { problem, place: ownFrame(error), syntax: false }
   const head = HEAD.exec(error.stack ?? '') ?? HEAD.exec(await checkSyntax(url))
-  return { problem: lines[0]!, place: head ? `${fileLabel(head[1]!)}:${head[2]}` : undefined, syntax: true }
+  return { problem, place: head ? `${fileLabel(head[1]!)}:${head[2]}` : undefined, syntax: true }
 }
 
 /** Node begins its account of a syntax error with the place. */

@@ -20,7 +20,7 @@ import {
 } from './mount.ts'
 import { type PrepareOptions, prepareRows, usesOf } from './prepare.ts'
 import type { Row } from './row.ts'
-import { explainWaiting, findCycles } from './services.ts'
+import { explainWaiting, findCycles, type Provider } from './services.ts'
 
 export interface TreeOptions extends PrepareOptions {
   /** How the tree is called in messages. */
@@ -267,14 +267,17 @@ export class Tree {
   }
 
   private waiting(mount: Mount): HarnessError {
-    return explainWaiting(mount.plan.row, waitsOf(mount), service =>
-      [...this.mounts.values()]
-        .filter(other => other !== mount && other.plan.loaded?.provide.includes(service))
+    const others = [...this.mounts.values()].filter(other => other !== mount)
+    const provided = others.flatMap(other => other.plan.loaded?.provide ?? [])
+    const providersOf = (service: string) =>
+      others
+        .filter(other => other.plan.loaded?.provide.includes(service))
         .map(other => {
           const state = stateOfMount(other)
-          return { id: other.plan.row.id, state: state === 'failed' || state === 'active' ? state : 'waiting' }
-        }),
-    )
+          const seen: Provider['state'] = state === 'failed' || state === 'active' ? state : 'waiting'
+          return { id: other.plan.row.id, state: seen }
+        })
+    return explainWaiting(mount.plan.row, waitsOf(mount), providersOf, provided)
   }
 
   private async restore(before: readonly Mount[], dropped: readonly Mount[]): Promise<void> {

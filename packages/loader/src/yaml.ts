@@ -71,11 +71,20 @@ function syntaxMistake(error: YAMLError, text: string, source: Source): HarnessE
     const fix = 'indent with spaces: YAML allows no tabs there'
     return new HarnessError('TREE_SYNTAX', 'a tab indents this line', { where, fix })
   }
+  const rest = text.slice(error.pos[0]).split('\n', 1)[0]!
   const [first = ''] = error.message.split('\n')
   return new HarnessError('TREE_SYNTAX', `not YAML: ${first.charAt(0).toLowerCase()}${first.slice(1)}`, {
     where,
-    fix: 'correct the text at that place, or just before it',
+    fix: syntaxFix(error, rest),
   })
+}
+
+/** `rest` is what stands on the line from the mistake on. */
+function syntaxFix(error: YAMLError, rest: string): string {
+  if (error.code === 'BAD_SCALAR_START') return `put quotes around it: "${/^[^\s,\]}]*/.exec(rest)![0]}"`
+  const variable = /^\{(\w+)\}/.exec(rest)?.[1]
+  if (variable) return `write \`!env ${variable}\` for the variable, or put quotes around the text`
+  return 'correct the text at that place, or just before it'
 }
 
 class Reader {

@@ -178,6 +178,15 @@ describe('the command line', () => {
     expect(stderr.split('\n').length).toBeLessThan(10)
   })
 
+  test.each([
+    ['strat', 'did you mean cordis start?'],
+    ['held.yml', 'did you mean cordis start held.yml?'],
+  ])('with the unknown command %s says what is meant', async (name, meant) => {
+    const { code, stderr } = await cordis([name, 'x']).end
+    expect(code).toBe(2)
+    expect(stderr).toMatch(`cordis: unknown command ${name}\n  ${meant}\n\nusage: cordis start`)
+  })
+
   test('with an unknown flag says which, and shows the same lines', async () => {
     const { code, stderr } = await cordis(['start', '--wach']).end
     expect(code).toBe(2)
