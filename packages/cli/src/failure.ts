@@ -28,7 +28,14 @@ export function describeFailure({ message, where, fix }: Omit<Failure, 'code'>):
 }
 
 /** Mistakes that another command line would mend. */
-const USAGE_CODES = new Set(['CLI_USAGE', 'CLI_NO_FOLDER', 'CLI_NO_SESSION', 'LLM_UNKNOWN_ROUTE', 'SESSION_NOT_FOUND'])
+const USAGE_CODES = new Set([
+  'CLI_USAGE',
+  'CLI_NO_FOLDER',
+  'CLI_NO_SESSION',
+  'LLM_UNKNOWN_ROUTE',
+  'NO_WORKING_FOLDER',
+  'SESSION_NOT_FOUND',
+])
 
 export function exitCodeOf({ code }: Failure): ExitCode {
   return USAGE_CODES.has(code) ? EXIT.usage : EXIT.failed

@@ -1,7 +1,7 @@
 /** Gives an agent one task, waits until it is idle, and prints what came of it: the heart of `cambium run`. */
 
 import type { Agent, AgentHandle } from '@cambium/agent'
-import { type Context, sleep } from '@cambium/core'
+import { type Context, sleep, workingFolder } from '@cambium/core'
 import { createUserMessage, price, type UserMessage } from '@cambium/llm'
 import type {} from '@cambium/loader'
 import type { Session } from '@cambium/session'
@@ -23,7 +23,7 @@ export const inject = ['agents', 'sessions', 'llm', 'tools']
 
 export interface Config {
   task: string
-  cwd: string
+  cwd?: string
   model?: string
   resume?: string
   output: OutputForm
@@ -31,7 +31,9 @@ export interface Config {
 }
 export const Config: Schema<Config> = Schema.object({
   task: Schema.string().default('').description('What the agent is to do; may be empty when a session is taken up'),
-  cwd: Schema.string().default(process.cwd()).description('The folder that the agent works in, as an absolute path'),
+  cwd: Schema.string().description(
+    'The folder that the agent works in, as an absolute path; the one that the command was started in by default',
+  ),
   model: Schema.string().description("`provider/model`, a provider, or `auto`; the loop's choice by default"),
   resume: Schema.string().description(
     'Id of the session to take up, or a part of it; empty for the last of the folder',
@@ -46,12 +48,13 @@ export const Config: Schema<Config> = Schema.object({
 const STOP_MS = 10_000
 
 export function apply(ctx: Context, config: Config) {
-  ctx.app.main(signal => new HeadlessRun(ctx, config, signal).run())
+  const { cwd = workingFolder() } = config
+  ctx.app.main(signal => new HeadlessRun(ctx, { ...config, cwd }, signal).run())
 }
 
 class HeadlessRun {
   private readonly ctx: Context
-  private readonly config: Config
+  private readonly config: Config & { cwd: string }
   private readonly surface: Surface
   private readonly ended: AbortSignal
   private readonly stopped = new AbortController()
@@ -61,7 +64,7 @@ class HeadlessRun {
   private agent: Agent | undefined
 
   /** `ended` aborts when the tree is to end before the work is done. */
-  constructor(ctx: Context, config: Config, ended: AbortSignal) {
+  constructor(ctx: Context, config: Config & { cwd: string }, ended: AbortSignal) {
     this.ctx = ctx
     this.config = config
     this.ended = ended

@@ -2,6 +2,7 @@
 
 import { fstatSync } from 'node:fs'
 import { Readable } from 'node:stream'
+import { workingFolder } from '@cambium/core'
 import type { Output } from './status-line.ts'
 import type { Input } from './task.ts'
 
@@ -10,7 +11,7 @@ export interface Host {
   readonly stdout: Output
   readonly stderr: Output
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Absolute. */
+  /** Absolute. @throws `NO_WORKING_FOLDER` */
   readonly cwd: string
   /** Tells of signals that ask for an end, instead of ending the process, until the returned undo is called. */
   onSignal(listener: (signal: NodeJS.Signals) => void): () => void
@@ -46,7 +47,9 @@ export const processHost: Host = {
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
-  cwd: process.cwd(),
+  get cwd() {
+    return workingFolder()
+  },
   onSignal(listener) {
     for (const signal of SIGNALS) process.on(signal, listener)
     return () => {

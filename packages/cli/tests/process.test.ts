@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { builtBin } from '@cambium/testkit'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Bench, lineOf, openBench } from './run-command.ts'
 
@@ -94,6 +95,24 @@ describe('the command as a process', () => {
     const { code, stdout, stderr } = await finished
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
     expect(stderr).toMatch(/go on with: cambium run --resume \S+\n$/)
+  })
+
+  test('a folder that is gone is said in one sentence, and does not matter where none is needed', async () => {
+    bench = await openBench()
+    const bin = await builtBin('cambium')
+    const inGone = async (words: string) => {
+      const script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$1" $2'
+      const child = spawn('sh', ['-c', script, process.execPath, bin, words], { cwd: bench.folder.path })
+      children.push(child)
+      const said: string[] = []
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', data => void said.push(`${data}`))
+      const [code] = await once(child, 'close')
+      return `${code} ${said.join('')}`
+    }
+    expect(await inGone('run hello')).toBe(
+      '2 cambium: the folder that the command was started in is gone\n  change to another one and start it there\n',
+    )
+    expect(await inGone('--version')).toMatch(/^0 \d+\.\d+\.\d+\n$/)
   })
 
   test('a reader that closes the pipe does not make it crash', async () => {

@@ -3,11 +3,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { HarnessError } from '@cambium/core'
+import { HarnessError, workingFolder } from '@cambium/core'
 import { labelOf } from './source.ts'
 
 /** The files that `pattern` names, sorted; `*` and `?` stand for text within one folder's names. */
-export function expandPattern(pattern: string, cwd = process.cwd()): string[] {
+export function expandPattern(pattern: string, cwd = workingFolder()): string[] {
   if (!/[*?]/.test(pattern) || existsSync(resolve(cwd, pattern))) return [pattern]
   let found = [pattern.startsWith('/') ? '/' : '']
   for (const part of pattern.split('/').filter(Boolean)) {

@@ -3,7 +3,7 @@
 import { realpathSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { HarnessError } from '@cambium/core'
+import { HarnessError, workingFolder } from '@cambium/core'
 import { createEvaluator, type Env } from './expression.ts'
 import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from './layers.ts'
 import { TreeFiles, type TreeSource } from './load.ts'
@@ -281,7 +281,7 @@ class TreeReader {
 
   private setting(option: string, ids: readonly string[]): Layer[] {
     try {
-      return [setLayer(option, ids, process.cwd())]
+      return [setLayer(option, ids, workingFolder())]
     } catch (error) {
       if (!(error instanceof HarnessError)) throw error
       this.strayLayer(error)

@@ -1,6 +1,7 @@
 /** Where a value was written: every mistake points at a file, a line and a column. */
 
 import { relative } from 'node:path'
+import { workingFolder } from '@cambium/core'
 
 /** A text that rows are read from. */
 export interface Source {
@@ -38,6 +39,6 @@ export function placeOf({ source, offset }: Spot): string {
 
 /** A path as short as the reader knows it: relative to the working directory when it lies below. */
 export function labelOf(file: string): string {
-  const short = relative(process.cwd(), file)
+  const short = relative(workingFolder(), file)
   return short && !short.startsWith('..') ? short : file
 }
