@@ -95,13 +95,17 @@ function describe(
       const failure = base(`${provider} limits the rate${status}${said}${wait}`)
       return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs }
     }
-    case 'UNKNOWN_MODEL':
+    case 'UNKNOWN_MODEL': {
+      // The list may be older than the provider's: what it has just refused is no advice.
+      const others = models.filter(id => id !== model).slice(0, 5)
+      const list = subject.url?.replace(/\/chat\/completions$/, '/models')
       return base(
         `${provider} has no model "${model}"${status}${said}`,
-        models.length
-          ? `use one of its models, such as ${models.slice(0, 5).join(', ')}`
-          : 'check the name of the model',
+        others.length
+          ? `use one of its models, such as ${others.join(', ')}`
+          : `check the name of the model${list ? `; ${list} lists what there is` : ''}`,
       )
+    }
     case 'CONTEXT_WINDOW_EXCEEDED':
       return base(`the conversation is too long for ${provider}/${model}${status}${said}`)
     case 'SERVER':

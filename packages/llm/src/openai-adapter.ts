@@ -59,10 +59,9 @@ export class OpenAiAdapter extends LlmAdapter {
 
   override async discover(signal: AbortSignal): Promise<readonly ModelInfo[]> {
     const { entry, transport, limits, settings } = this.options
-    const endpoint = readEndpoint(this.options.entry, this.options.settings)
+    const endpoint = readEndpoint(entry, settings)
     const { base } = endpoint
-    if (settings.models?.length || (this.kind === 'remote' && base === entry.baseURL && entry.models.length))
-      return this.models()
+    if (this.knowsModels(base)) return this.models()
     const response = await transport.send({
       url: new URL(`${base}/models`),
       method: 'GET',
@@ -247,6 +246,13 @@ export class OpenAiAdapter extends LlmAdapter {
     return failureFromNetwork(error, subject)
   }
 
+  /** Our list is that of the provider's own address; another server has models of its own. */
+  private knowsModels(base: string): boolean {
+    const { entry, settings } = this.options
+    if (settings.models?.length) return true
+    return this.kind === 'remote' && base === entry.baseURL && entry.models.length > 0
+  }
+
   private subject(request: LlmRequest, { base, key }: Endpoint): FailureSubject {
     const { entry, settings } = this.options
     return {
@@ -255,7 +261,7 @@ export class OpenAiAdapter extends LlmAdapter {
       url: `${base}/chat/completions`,
       keyVariable: settings.apiKey ? undefined : entry.keys[0],
       baseVariable: entry.bases[0],
-      models: entry.models.map(model => model.id),
+      models: this.knowsModels(base) ? entry.models.map(model => model.id) : [],
       secrets: key ? [key] : [],
     }
   }

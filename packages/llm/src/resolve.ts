@@ -39,13 +39,10 @@ function byModel(wanted: string, adapters: Adapters): Resolved {
   const near = nearest(slash < 0 ? wanted : wanted.slice(0, slash), names)
   const meant = near ? near + (slash < 0 ? '' : wanted.slice(slash)) : nearModel(wanted, models)
   const known = names.length ? `known providers: ${names.join(', ')}` : 'mount an adapter, such as @cambium/llm/openai'
-  throw new HarnessError(
-    'LLM_UNKNOWN_ROUTE',
-    `no provider is called "${slash < 0 ? wanted : wanted.slice(0, slash)}"`,
-    {
-      fix: meant ? `did you mean ${meant}? ${known}` : known,
-    },
-  )
+  const problem = `no provider is called "${slash < 0 ? wanted : wanted.slice(0, slash)}"`
+  if (meant) throw new HarnessError('LLM_UNKNOWN_ROUTE', problem, { fix: `did you mean ${meant}? ${known}` })
+  const model = slash < 0 ? ', nor a model that one of them lists' : ''
+  throw new HarnessError('LLM_UNKNOWN_ROUTE', problem + model, { fix: `write <provider>/<model>; ${known}` })
 }
 
 function nearModel(wanted: string, models: readonly string[]): string | undefined {

@@ -116,7 +116,18 @@ describe('an answer that refuses', () => {
     const settings = { apiKeyEnv: 'SOME_KEY' }
     expect((await failure({ fault: '401' }, settings)).fix).toBe('put a valid key into SOME_KEY')
     expect((await failure({ fault: 'unknown-model' })).fix).toBe('use one of its models, such as known-a, known-b')
+    expect((await failure({ fault: 'unknown-model' }, { models: ['test-model', 'other'] })).fix).toBe(
+      'use one of its models, such as other',
+    )
     expect((await failure({ fault: '404', message: 'Not Found', type: 'x' })).fix).toMatch(/address.*most end in \/v1/)
+  })
+
+  it('does not advise models of the usual address to those who have another', async () => {
+    server = await startModelServer({ replies: [{ fault: 'unknown-model' }] })
+    const root = await connected(server.url)
+    vi.stubEnv('OPENAI_BASE_URL', server.url)
+    const { failure } = await answer(root, { provider: 'openai', model: 'gpt-5' })
+    expect(failure?.fix).toBe(`check the name of the model; ${server.url}/models lists what there is`)
   })
 
   it('gives its wish to wait: in seconds, in milliseconds, as a date', async () => {

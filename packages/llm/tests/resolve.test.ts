@@ -77,7 +77,11 @@ describe('what a person says', () => {
     ['opnai/gpt-5', 'no provider is called "opnai"', /did you mean openai\/gpt-5\? known providers: anthropic, openai/],
     ['antropic', 'no provider is called "antropic"', /did you mean anthropic\?/],
     ['gtp-5', 'no provider is called "gtp-5"', /did you mean openai\/gpt-5\?/],
-    ['zzzzzzzzzz', 'no provider is called "zzzzzzzzzz"', /^known providers: /],
+    [
+      'zzzzzzzzzz',
+      'no provider is called "zzzzzzzzzz", nor a model that one of them lists',
+      /^write <provider>\/<model>; known providers: anthropic, openai/,
+    ],
   ])('is %s, which is near to something else', async (selection, problem, fix) => {
     const { llm } = await mounted()
     await expect(llm.resolve(selection)).rejects.toMatchObject({
