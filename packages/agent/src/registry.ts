@@ -132,9 +132,13 @@ class AgentCore {
         // Its own scope is gone; whoever was told of it above is told of its end.
         if (announced) notify(this.ctx, options.parent, 'agent/disposed', agent)
         unbind()
-        await this.sessions.close(session)
-        ended = true
-        for (const undo of forget) undo()
+        try {
+          await this.sessions.close(session)
+        } finally {
+          // Whoever disposes first is told what storing failed with; the plugin's end has nothing to add.
+          ended = true
+          for (const undo of forget) undo()
+        }
       })()
       return disposal
     }

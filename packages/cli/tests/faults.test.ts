@@ -143,6 +143,17 @@ test('an unknown provider is a usage error that names the nearest', async () => 
   expect(stderr).toMatch(/no provider is called "opnai"\n {2}did you mean openai\/gpt-5\?/)
 })
 
+test('a home that cannot be written is said once, before any request', async () => {
+  bench = await openBench()
+  vi.stubEnv('CAMBIUM_HOME', bench.home.write('home', 'a file'))
+  const { code, stdout, stderr } = await bench.run(['go'])
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(
+    /^cambium: cannot create a folder: a part of the path is a file \(.*\)\n {2}move .*CAMBIUM_HOME.*\n$/,
+  )
+  expect(bench.server.requests).toHaveLength(0)
+})
+
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
