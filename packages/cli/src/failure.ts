@@ -35,8 +35,12 @@ const USAGE_CODES = new Set([
   'LLM_UNKNOWN_ROUTE',
   'NO_WORKING_FOLDER',
   'SESSION_NOT_FOUND',
+  // Of --patch and --set: nothing else of a run has targets, or names a file that may be missing.
+  'TREE_FILE_UNREADABLE',
+  'TREE_PATCH_INVALID',
+  'TREE_TARGET_UNKNOWN',
 ])
 
-export function exitCodeOf({ code }: Failure): ExitCode {
-  return USAGE_CODES.has(code) ? EXIT.usage : EXIT.failed
+export function exitCodeOf({ code, where }: Failure): ExitCode {
+  return USAGE_CODES.has(code) || where?.startsWith('--set ') ? EXIT.usage : EXIT.failed
 }

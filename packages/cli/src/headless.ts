@@ -123,7 +123,10 @@ class HeadlessRun {
     if (task) return createUserMessage({ content: task, source: { kind: 'user' } })
     const last = session.last('turn/end')?.data.reason.kind
     if (last === undefined || last === 'completed') {
-      throw usageError('there is no task', 'write it as an argument, or pipe it in')
+      throw usageError(
+        'there is no task, and the session has nothing to go on with',
+        'write it as an argument, or pipe it in',
+      )
     }
     return createUserMessage({
       content: 'The last turn ended before the work was done. Go on from where it stopped.',

@@ -213,7 +213,9 @@ function briefly(args: JsonValue | undefined): string | undefined {
 
 /** A program that ended badly has been run in good order, and is no failed call; a person wants to see it all the same. */
 function exitOf(meta: JsonValue | undefined): string {
-  const { exitCode } = (meta ?? {}) as { exitCode?: unknown }
+  const { exitCode, signal, timedOut } = (meta ?? {}) as { exitCode?: unknown; signal?: unknown; timedOut?: unknown }
+  if (timedOut === true) return 'timed out'
+  if (typeof signal === 'string') return `ended by ${signal}`
   return typeof exitCode === 'number' && exitCode !== 0 ? `exit code ${exitCode}` : ''
 }
 

@@ -74,7 +74,7 @@ describe('the command line', () => {
     })
     const { path: cwd } = workspace
     const missing = await cambium(['run', '--patch', 'gone.yml', 'x'], { cwd })
-    expect(missing.code).toBe(1)
+    expect(missing.code).toBe(2)
     expect(missing.stderr).toContain('gone.yml: there is no such file')
     const unknown = await cambium(['run', '--patch', 'bad.yml', 'x'], { cwd })
     expect(unknown.stderr).toMatch(/no row has the id "lop" \(.*bad\.yml:1:3\)\n {2}did you mean "loop"\?/)
@@ -88,11 +88,11 @@ describe('the command line', () => {
 
   test('with json, a failure to start is an object on standard output as well', async () => {
     const { code, stdout } = await cambium(['run', '-o', 'json', '--set', 'nowhere.x=1', 'x'])
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(JSON.parse(stdout)).toMatchObject({
       answer: '',
       stopReason: 'failed',
-      exitCode: 1,
+      exitCode: 2,
       error: { code: 'TREE_TARGET_UNKNOWN' },
     })
   })

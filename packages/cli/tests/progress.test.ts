@@ -70,6 +70,12 @@ test('a program that ended badly is no good news', () => {
   call('bash', { command: 'npm test' })
   result('2 tests failed', undefined, { exitCode: 1 })
   expect(stripVTControlCharacters(sink.text)).toContain('✗ bash npm test 1.5 s\n  exit code 1\n')
+  call('bash', { command: 'sleep 9' })
+  result('(no output)\n[cancelled]', undefined, { exitCode: null, signal: 'SIGTERM', timedOut: false })
+  expect(stripVTControlCharacters(sink.text)).toContain('✗ bash sleep 9 1.5 s\n  ended by SIGTERM\n')
+  call('bash', { command: 'sleep 8' })
+  result('(no output)\n[timed out]', undefined, { exitCode: null, signal: 'SIGTERM', timedOut: true })
+  expect(stripVTControlCharacters(sink.text)).toContain('✗ bash sleep 8 1.5 s\n  timed out\n')
 })
 
 test('tokens are counted, an answer under way by its length', () => {

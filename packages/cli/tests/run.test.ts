@@ -128,7 +128,7 @@ describe('one task', () => {
     bench = await openBench({ replies: ['a'] })
     bench.folder.write('mine.yml', '- id: loop\n  config: { persona: "You are terse." }\n')
     await bench.run(['--patch', 'mine.yml', '--set', 'bash.x=1', 'go']).then(({ code, stderr }) => {
-      expect(code).toBe(1)
+      expect(code).toBe(2)
       expect(stderr).toContain('x')
     })
     await bench.run(['--patch', 'mine.yml', 'go'])
@@ -315,7 +315,10 @@ describe('an end before its time', () => {
     await bench.run(['warm up'])
     const before = left()
     await bench.run(['go'])
-    expect(left()).toEqual(before)
+    // What the warm-up had not quite let go of may have left since.
+    const more = left()
+    for (const kind of before) if (more.includes(kind)) more.splice(more.indexOf(kind), 1)
+    expect(more).toEqual([])
   })
 
   test('standard output that cannot be written is a failure', async () => {
