@@ -90,7 +90,9 @@ const KEEP = { keepInbox: true } satisfies Parameters<Agent['cancel']>[1]
 
 function exceeded(what: 'turn' | 'session', limits: Limits, spent: Tally): string | undefined {
   const { maxSteps, maxWallMs, maxTokens, maxCost } = limits
-  if (maxSteps !== undefined && spent.steps >= maxSteps) return `${maxSteps} steps of this ${what} are used up`
+  if (maxSteps !== undefined && spent.steps >= maxSteps) {
+    return maxSteps === 1 ? `the one step of this ${what} is used up` : `${maxSteps} steps of this ${what} are used up`
+  }
   if (maxTokens !== undefined && spent.tokens >= maxTokens) return `${maxTokens} tokens of this ${what} are used up`
   if (maxCost !== undefined && spent.cost >= maxCost) return `$${maxCost} of this ${what} are used up`
   if (maxWallMs !== undefined) {

@@ -42,7 +42,7 @@ describe('a budget', () => {
 
   it('never runs a tool that the last answer asks for all the same', async () => {
     await boot('{ turn: { maxSteps: 1 } }', [call('work'), call('work')])
-    expect(await ask()).toMatchObject({ kind: 'limit' })
+    expect(await ask()).toEqual({ kind: 'limit', reason: 'the one step of this turn is used up' })
     expect(agent.session.events().filter(event => event.type === 'tool/call')).toHaveLength(1)
   })
 
