@@ -10,7 +10,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const { packageManager } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const stamp = join(root, 'node_modules', '.cambium-lock')
 
-/** The lock file and every manifest decide what has to be installed. */
+/** What decides what has to be installed. The lock file has what the packages' own manifests ask for. */
 function wanted() {
   const hash = createHash('sha256')
   for (const file of ['pnpm-lock.yaml', 'pnpm-workspace.yaml', 'package.json']) {
@@ -34,6 +34,7 @@ function run(command, args) {
 
 if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== wanted()) {
   process.chdir(root)
+  process.stderr.write('installing what is missing, once …\n')
   run('npx', ['-y', packageManager, 'install', '--frozen-lockfile', '--reporter=append-only', '--loglevel=warn'])
   writeFileSync(stamp, wanted())
 }
