@@ -161,10 +161,10 @@ export function readBody(body: http.IncomingMessage, waitMs: number): Promise<Bu
 export async function readText(body: http.IncomingMessage, maxBytes: number, waitMs: number): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
-  const until = Date.now() + waitMs
+  const until = performance.now() + waitMs
   try {
     while (size < maxBytes) {
-      const chunk = await readBody(body, Math.max(1, until - Date.now()))
+      const chunk = await readBody(body, Math.max(1, until - performance.now()))
       if (!chunk) break
       chunks.push(chunk)
       size += chunk.length

@@ -54,7 +54,7 @@ export class RetryCourse {
    */
   next(failure: LlmFailure, { attempt, visible }: { attempt: number; visible: boolean }): number | undefined {
     const { maxAttempts, initialMs, maxDelayMs, maxElapsedMs } = this.policy
-    const now = Date.now()
+    const now = performance.now()
     const used = this.used.get(failure.code) ?? 0
     if (attempt >= maxAttempts || used >= (RETRIES[failure.code] ?? 0)) return undefined
     if (visible && this.visible >= VISIBLE_RETRIES) return undefined

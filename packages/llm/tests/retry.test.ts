@@ -14,7 +14,7 @@ import * as retry from '@cambium/llm/retry'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { adapted, ask, collect, tree } from './llm.ts'
 
-beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] }))
 afterEach(() => void vi.useRealTimers())
 
 const failure = (code: LlmFailureCode, retryAfterMs?: number): LlmFailure => ({
@@ -81,6 +81,14 @@ describe('the course of one request', () => {
 
   it('does not wait for a day', () => {
     expect(waits(failure('RATE_LIMIT', 86_400_000))).toEqual([])
+  })
+
+  it('does not hear of a clock that is set', () => {
+    const course = new RetryCourse()
+    for (const attempt of [1, 2, 3, 4]) {
+      expect(course.next(failure('SERVER'), { attempt, visible: false })).toBeGreaterThan(0)
+      vi.setSystemTime(Date.now() + (attempt % 2 ? 36_000_000 : -72_000_000))
+    }
   })
 
   it('is over within its bound, the attempts included', () => {

@@ -43,6 +43,7 @@ interface Tally {
   steps: number
   tokens: number
   cost: number
+  /** By the clock that nobody sets. */
   startedAt: number
 }
 
@@ -71,7 +72,7 @@ export function apply(ctx: Context, config: Config) {
     const account = settle(accounts, llm, session)
     const rest = Math.min(
       config.turn.maxWallMs ?? Number.POSITIVE_INFINITY,
-      (config.session.maxWallMs ?? Number.POSITIVE_INFINITY) - (Date.now() - account.session.startedAt),
+      (config.session.maxWallMs ?? Number.POSITIVE_INFINITY) - (performance.now() - account.session.startedAt),
     )
     if (!Number.isFinite(rest)) return
     const end = () => agents.get(session.id)?.cancel({ by: 'limit', reason: 'the time limit was reached' }, KEEP)
@@ -97,7 +98,8 @@ function exceeded(what: 'turn' | 'session', limits: Limits, spent: Tally): strin
   if (maxCost !== undefined && spent.cost >= maxCost) return `$${maxCost} of this ${what} are used up`
   if (maxWallMs !== undefined) {
     const reserve = Math.min(maxWallMs * WRAP_UP_SHARE, WRAP_UP_MAX_MS)
-    if (Date.now() - spent.startedAt >= maxWallMs - reserve) return `the ${maxWallMs / 1000} s of this ${what} are over`
+    if (performance.now() - spent.startedAt >= maxWallMs - reserve)
+      return `the ${maxWallMs / 1000} s of this ${what} are over`
   }
   return undefined
 }
@@ -106,15 +108,15 @@ function settle(accounts: WeakMap<Session, Account>, llm: LlmService, session: S
   const fresh = (startedAt: number): Tally => ({ steps: 0, tokens: 0, cost: 0, startedAt })
   const account = accounts.get(session) ?? {
     next: 0,
-    turn: fresh(Date.now()),
-    session: fresh(Date.now()),
+    turn: fresh(performance.now()),
+    session: fresh(performance.now()),
     route: undefined,
   }
   accounts.set(session, account)
   if (account.next === session.seq) return account
   for (const event of session.events(account.next)) {
     if (!isIntact(event)) continue
-    if (event.type === 'turn/start') account.turn = fresh(event.time)
+    if (event.type === 'turn/start') account.turn = fresh(performance.now() - Math.max(0, Date.now() - event.time))
     if (event.type === 'request/header') account.route = event.data.config
     if (event.type === 'step/start') {
       account.turn.steps++

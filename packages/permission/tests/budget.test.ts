@@ -80,7 +80,7 @@ describe('a budget', () => {
 })
 
 describe('a budget of time', () => {
-  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }))
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] }))
   afterEach(() => void vi.useRealTimers())
 
   it('cuts a request that takes too long', async () => {
@@ -93,7 +93,7 @@ describe('a budget of time', () => {
   it('that is over for the whole session ends each turn once, however long the prompt takes to assemble', async () => {
     await boot('{ session: { maxWallMs: 10000 } }', [say('ok')])
     expect(await ask()).toEqual({ kind: 'completed' })
-    vi.setSystemTime(Date.now() + 20_000)
+    vi.advanceTimersByTime(20_000)
     const text = () => new Promise<string>(resolve => setTimeout(() => resolve('slow'), 100))
     tree.ctx.systemPrompt.section({ name: 'slow', order: 50, text })
     const ended = ask()
@@ -103,10 +103,28 @@ describe('a budget of time', () => {
     expect(agent.pending()).toHaveLength(1)
   })
 
+  it('does not end with a clock that is set, forward or back', async () => {
+    const set = (ms: number) => {
+      vi.setSystemTime(Date.now() + ms)
+      return call('work')
+    }
+    await boot('{ turn: { maxWallMs: 10000 }, session: { maxWallMs: 60000 } }', [
+      () => set(18_000_000),
+      () => set(-36_000_000),
+      () => {
+        vi.advanceTimersByTime(9_500)
+        return call('work')
+      },
+      say('in short'),
+    ])
+    expect(await ask()).toEqual({ kind: 'limit', reason: 'the 10 s of this turn are over' })
+    expect(model.requests).toHaveLength(4)
+  })
+
   it('is kept in part for summing up', async () => {
     await boot('{ turn: { maxWallMs: 10000 } }', [
       () => {
-        vi.setSystemTime(Date.now() + 9_500)
+        vi.advanceTimersByTime(9_500)
         return call('work')
       },
       say('in short'),
