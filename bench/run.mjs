@@ -1,5 +1,5 @@
 /**
- * Measures the released form beside a bare Node script that makes the same exchange: `pnpm bench [--runs 7] [--json]`.
+ * Measures the released form beside a bare Node script that makes the same exchange: `npm run bench -- [--runs 7] [--json]`.
  *
  * Both run in turns, so that whatever else the machine does falls on both; every figure is a median.
  */

@@ -37,8 +37,8 @@ export function apply(ctx: Context, { folder }: Config) {
 
 async function repair(ctx: Context, copy: string, signal: AbortSignal): Promise<number> {
   const { route, notice } = await ctx.llm.resolve('auto')
-  console.log(`A small repository whose tests fail is in ${copy}.`)
-  if (notice) console.log(`${notice}. What the model says comes from scenario.yml; every tool call is real.`)
+  console.log(`A small repository whose tests fail is in ${copy}, until this ends.`)
+  if (notice) console.log(`Note: ${notice}. What the model says comes from scenario.yml; every tool call is real.`)
   console.log(`\nTask: ${TASK}\n`)
 
   const { agent, dispose } = await ctx.agents.create({ cwd: copy, model: `${route.provider}/${route.model}` })
