@@ -12,6 +12,9 @@ interface Block {
   id: string
 }
 
+/** Thirty times the longest that models give. It has to fit into memory a few times over, and into a line of the log. */
+const MAX_ANSWER_CHARS = 16 * 2 ** 20
+
 export interface GrammarOptions {
   readonly provider: string
   /** Ids that no new call may have. */
@@ -34,6 +37,7 @@ export class Grammar {
   private said = false
   private thought = false
   private calls = 0
+  private chars = 0
 
   constructor(options: GrammarOptions) {
     this.options = options
@@ -49,14 +53,17 @@ export class Grammar {
         return chunk
       case 'text-delta':
         this.need(chunk.index, 'text')
+        this.grow(chunk.text)
         this.said ||= chunk.text.trim() !== ''
         return chunk
       case 'reasoning-delta':
         this.need(chunk.index, 'reasoning')
+        this.grow(chunk.text)
         this.thought ||= chunk.text.trim() !== ''
         return chunk
       case 'tool-call-delta': {
         const id = this.callId(this.need(chunk.index, 'tool-call'), chunk.id)
+        this.grow(chunk.argumentsDelta)
         const name = chunk.name === undefined ? undefined : (this.options.toolNames.get(chunk.name) ?? chunk.name)
         return id === chunk.id && name === chunk.name
           ? chunk
@@ -98,6 +105,16 @@ export class Grammar {
     if (this.said) return { ...chunk, reason: 'stop' }
     const message = this.thought ? 'thought, but said nothing' : 'gave an empty answer'
     throw new LlmError({ code: 'EMPTY_RESPONSE', message: `${this.options.provider} ${message}` })
+  }
+
+  private grow(text: string): void {
+    this.chars += text.length
+    if (this.chars <= MAX_ANSWER_CHARS) return
+    const { provider } = this.options
+    throw new LlmError({
+      code: 'MALFORMED_RESPONSE',
+      message: `the answer of ${provider} does not end: it is longer than ${MAX_ANSWER_CHARS} characters`,
+    })
   }
 
   private need(index: number, type: AssistantBlock['type']): Block {

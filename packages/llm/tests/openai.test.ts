@@ -437,6 +437,12 @@ describe('a stream that goes wrong', () => {
       'SERVER',
       /Overloaded/,
     ],
+    [
+      'does not end',
+      { text: 'endless '.repeat(2 ** 16), repeat: 64 },
+      'MALFORMED_RESPONSE',
+      /does not end: it is longer than 16777216 characters/,
+    ],
     ['says nothing', { fault: 'empty' }, 'EMPTY_RESPONSE', /empty answer/],
     ['only thinks', { reasoning: 'hm' }, 'EMPTY_RESPONSE', /thought, but said nothing/],
     [
