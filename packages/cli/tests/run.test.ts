@@ -141,7 +141,7 @@ describe('limits and policy', () => {
     bench = await openBench({ replies: [bash('true'), 'I ran one command.'] })
     const { code, stdout, stderr } = await bench.run(['--max-steps', '1', 'go'])
     expect({ code, stdout }).toEqual({ code: 3, stdout: 'I ran one command.\n' })
-    expect(stderr).toMatch(/^cambium: stopped by a limit: 1 steps? .*\n {2}go on with: cambium run --resume \S+\n$/)
+    expect(stderr).toMatch(/^cambium: stopped by a limit: the one step .*\n {2}go on with: cambium run --resume \S+\n$/)
     expect(bench.server.requests[1]?.body.tools ?? []).toEqual([])
   })
 
