@@ -1,12 +1,4 @@
-import {
-  type Context,
-  configureBehaviour,
-  createRoot,
-  createScope,
-  pending,
-  Service,
-  stateOf,
-} from '@cambium/core'
+import { type Context, configureBehaviour, createRoot, createScope, pending, Service, stateOf } from '@cambium/core'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { bench, heads, turn } from './bench.ts'
 import { mount, row, scenarios } from './scenarios.ts'
