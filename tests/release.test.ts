@@ -51,11 +51,10 @@ beforeAll(async () => {
   const built = await run(process.execPath, script, { cwd: root })
   expect(built.code, built.stderr).toBe(0)
   start = JSON.parse(readFileSync(sources, 'utf8')).start
-  // Where this machine installs from; everything else of npm's begins empty, like the home.
-  const registry = process.env['npm_config_registry']
-  const done = await run('npm', ['install', '--no-audit', '--no-fund', built.stdout.trim()], {
-    env: registry ? { npm_config_registry: registry } : {},
-  })
+  // How this machine reaches its registry; everything else of npm's begins empty, like the home.
+  const network = Object.entries(process.env).filter(([name]) => /registry$|_proxy$|cert|ssl_/i.test(name))
+  const install = ['install', '--no-audit', '--no-fund', built.stdout.trim()]
+  const done = await run('npm', install, { env: Object.fromEntries(network) })
   expect(done.code, done.stderr).toBe(0)
 }, 240_000)
 
