@@ -43,6 +43,16 @@ function startError(error: unknown, program: string, cwd: string): HarnessError 
       cause: error,
     })
   }
+  if (code === 'ERR_INVALID_ARG_VALUE') {
+    return new HarnessError(
+      'PROCESS_START_FAILED',
+      'the command holds a NUL character, which no program can be given',
+      {
+        fix: 'write it as \\0 where the program understands that',
+        cause: error,
+      },
+    )
+  }
   if (code === 'E2BIG') {
     return new HarnessError('PROCESS_TOO_LONG', 'the command is longer than the system takes', {
       fix: 'write it to a file first and run that file',

@@ -231,6 +231,17 @@ function translate(path: string, error: unknown): HarnessError {
     case 'EPERM':
     case 'EROFS':
       return fsError('FS_DENIED', `${path}: permission denied`, undefined, error)
+    case 'ERR_INVALID_ARG_VALUE':
+      return fsError('FS_NOT_FOUND', `${path} holds a NUL character, which no path can`, undefined, error)
+    case 'ENAMETOOLONG':
+      return fsError(
+        'FS_FAILED',
+        `${path.slice(0, 200)}… is longer than a path or a name in it may be`,
+        undefined,
+        error,
+      )
+    case 'ENXIO':
+      return fsError('FS_NOT_FILE', `${path} is a device, a pipe or a socket, not a regular file`, undefined, error)
     case 'ELOOP':
       return fsError('FS_FAILED', `${path} leads through links that lead in a circle`, undefined, error)
     case 'ENOSPC':

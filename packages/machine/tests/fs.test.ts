@@ -91,6 +91,8 @@ describe('looking', () => {
     expect(await read('none')).toBe(`FS_NOT_FOUND ${dir}/none does not exist`)
     expect(await read('f/x')).toMatch(/^FS_NOT_DIRECTORY/)
     expect(await failure(ctx.fs.read('/dev/zero', { maxBytes: 3 }))).toMatch(/^FS_NOT_FILE/)
+    expect(await read('a\0b')).toBe(`FS_NOT_FOUND ${dir}/a\0b holds a NUL character, which no path can`)
+    expect(await read('x'.repeat(5_000))).toMatch(/^FS_FAILED .{200}… is longer than a path or a name in it may be$/)
     expect(await failure(ctx.fs.write(join(dir, 'pipe'), 'x'))).toMatch(/^FS_NOT_FILE/)
   })
 

@@ -253,6 +253,13 @@ describe('a command that cannot start says why', () => {
     const command = `echo ${'x'.repeat(300_000)}`
     expect(await failure(ctx.process.run({ command, cwd: dir }))).toMatch(/^PROCESS_TOO_LONG/)
   })
+
+  it('it holds a NUL character', async () => {
+    const { ctx, dir } = await openMachine()
+    expect(await failure(ctx.process.run({ command: 'echo a\0b', cwd: dir }))).toBe(
+      'PROCESS_START_FAILED the command holds a NUL character, which no program can be given',
+    )
+  })
 })
 
 describe('nothing outlives its owner', () => {

@@ -1,6 +1,6 @@
 /** Collects what a search finds until there is enough, and writes it down. */
 
-import { type GrepRecord, parseGrepRecord } from './grep-record.ts'
+import { type GrepRecord, parseGrepRecord, parseLongRecord } from './grep-record.ts'
 
 export type GrepOutput = 'content' | 'files' | 'count'
 
@@ -42,6 +42,11 @@ export class GrepHits {
   /** Takes one line of `rg --json`. False when there is enough. */
   take(json: string): boolean {
     return parseGrepRecord(json, this.limits.grepLineChars).every(record => this.add(record))
+  }
+
+  /** Takes a line of it that is too long to be kept. */
+  takeLong(start: string, number: string | undefined): boolean {
+    return parseLongRecord(start, number).every(record => this.add(record))
   }
 
   private add(record: GrepRecord): boolean {

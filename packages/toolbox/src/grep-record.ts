@@ -38,6 +38,15 @@ export function parseGrepRecord(json: string, maxLineChars: number): GrepRecord[
   }))
 }
 
+/** Of a record that is too long to be read whole: of what kind it is, and where its line number stands. */
+export const LINE_NUMBER = /"line_number":(\d+)/
+
+export function parseLongRecord(start: string, number: string | undefined): GrepRecord[] {
+  const type = /^\{"type":"(match|context)"/.exec(start)?.[1]
+  const text = '(a very long line; see parts of it with grep -o in bash)'
+  return type ? [{ kind: 'line', number: Number(number ?? 1), text, isMatch: type === 'match' }] : []
+}
+
 function decode({ text, bytes }: Encoded = {}): Buffer {
   return bytes === undefined ? Buffer.from(text ?? '') : Buffer.from(bytes, 'base64')
 }

@@ -1,8 +1,10 @@
 /** `grep`: lines by content. */
 
+import { HarnessError } from '@cambium/core'
 import type { FileSystem, ProcessHost } from '@cambium/machine'
 import { defineTool, toolResult } from '@cambium/tools'
 import { GrepHits, type GrepOutput, renderHits } from './grep-hits.ts'
+import { LINE_NUMBER } from './grep-record.ts'
 import { cwdOf, displayPath, notFound } from './place.ts'
 import { runRipgrep } from './ripgrep.ts'
 import type { SearchLimits } from './search.ts'
@@ -39,6 +41,11 @@ export function grepTool(fs: FileSystem, host: ProcessHost, limits: SearchLimits
       const target = fs.resolve(path ?? '.', cwd)
       const stat = await fs.stat(target)
       if (!stat) throw await notFound(fs, target, displayPath(target, cwd))
+      // A pipe or a device may never end.
+      if (stat.kind === 'other') {
+        const problem = `${displayPath(target, cwd)} is a device, a pipe or a socket, not a file or directory`
+        throw new HarnessError('SEARCH_NOT_FILE', problem)
+      }
       const filter = await fileFilter(glob, target)
       const hits = new GrepHits(output, limits, filter.accepts)
       const { incomplete } = await runRipgrep(host, {
@@ -57,6 +64,7 @@ export function grepTool(fs: FileSystem, host: ProcessHost, limits: SearchLimits
         program: limits.rgPath,
         separator: '\n',
         onRecord: json => hits.take(json),
+        long: { landmark: LINE_NUMBER, take: (start, number) => hits.takeLong(start, number) },
       })
       const { files, matches, truncated } = hits
       const shown = output === 'content' ? count(matches, 'match', 'matches') : count(files.length, 'file')
@@ -64,7 +72,9 @@ export function grepTool(fs: FileSystem, host: ProcessHost, limits: SearchLimits
         ...(truncated ? [`stopped after ${shown}, there are more; narrow the pattern, path or glob`] : []),
         ...(incomplete ? [`incomplete: ${incomplete}`] : []),
       ]
-      const body = files.length ? renderHits(files, output, file => displayPath(file, cwd)) : 'No matches.'
+      const body = files.length
+        ? renderHits(files, output, file => displayPath(file, cwd))
+        : `No matches${incomplete ? ' in what was searched' : ''}.`
       return toolResult({
         value: {
           files: files.map(file => ({

@@ -12,6 +12,11 @@ export interface SearchRequest {
   readonly program: string | undefined
   /** Each record of the output, without its separator. Returns false when it has enough. */
   onRecord(record: string): boolean
+  /** Takes a record that is too long to be kept, in `onRecord`'s place: its beginning, and what `landmark` finds in it. */
+  readonly long?: {
+    readonly landmark: RegExp
+    take(start: string, found: string | undefined): boolean
+  }
   readonly separator: '\n' | '\0'
 }
 
@@ -20,30 +25,16 @@ export interface SearchEnd {
   readonly incomplete?: string
 }
 
-/** Longer records are left out; nobody could read such a line anyway. */
+/** Longer records are not kept: nobody could read such a line anyway. */
 const MAX_RECORD_CHARS = 4 * 2 ** 20
+/** Enough to tell what a record is, and to find a landmark that two reads share. */
+const START_CHARS = 256
 
 /** @throws `SEARCH_INVALID_PATTERN`, `SEARCH_UNAVAILABLE`, `SEARCH_FAILED`, `SEARCH_CANCELLED` */
 export async function runRipgrep(host: ProcessHost, request: SearchRequest): Promise<SearchEnd> {
-  const { separator, onRecord } = request
   const program = request.program ?? (await bundledProgram())
   const enough = new AbortController()
-  let rest = ''
-  let skipping = false
-  const take = (text: string) => {
-    let from = 0
-    for (let at = text.indexOf(separator); at >= 0; at = text.indexOf(separator, from)) {
-      const record = rest + text.slice(from, at)
-      rest = ''
-      from = at + 1
-      if (skipping) skipping = false
-      else if (!onRecord(record)) return enough.abort()
-    }
-    if (!skipping) rest += text.slice(from)
-    if (rest.length <= MAX_RECORD_CHARS) return
-    skipping = true
-    rest = ''
-  }
+  const records = new Records(request, () => enough.abort())
   const run = host.run({
     argv: [program, '--no-config', ...request.args],
     cwd: request.cwd,
@@ -51,7 +42,7 @@ export async function runRipgrep(host: ProcessHost, request: SearchRequest): Pro
     timeoutMs: request.timeoutMs,
     maxBytes: 8_192,
     onOutput(text, stream) {
-      if (stream === 'stdout' && !enough.signal.aborted) take(text)
+      if (stream === 'stdout' && !enough.signal.aborted) records.push(text)
     },
   })
   const result = await run.catch((error: unknown) => {
@@ -60,6 +51,7 @@ export async function runRipgrep(host: ProcessHost, request: SearchRequest): Pro
   if (enough.signal.aborted) return {}
   if (result.aborted) throw new HarnessError('SEARCH_CANCELLED', 'the search was cancelled')
   if (result.timedOut) {
+    records.end()
     return { incomplete: `the search was ended after ${request.timeoutMs} ms; narrow it by path or pattern` }
   }
   // 0: found, 1: nothing found, 2: something went wrong, perhaps for some files only.
@@ -82,6 +74,65 @@ export async function runRipgrep(host: ProcessHost, request: SearchRequest): Pro
   }
   const how = result.signal ? `was killed by ${result.signal}` : `exited with ${result.exitCode}`
   throw new HarnessError('SEARCH_FAILED', `the search failed: ripgrep ${how}${complaint ? `: ${complaint}` : ''}`)
+}
+
+/** Cuts the output into records. */
+class Records {
+  private readonly request: Pick<SearchRequest, 'separator' | 'onRecord' | 'long'>
+  private readonly enough: () => void
+  private rest = ''
+  /** Set while a record passes that is too long. */
+  private passing: { readonly start: string; end: string; found: string | undefined } | undefined
+
+  constructor(request: Pick<SearchRequest, 'separator' | 'onRecord' | 'long'>, enough: () => void) {
+    this.request = request
+    this.enough = enough
+  }
+
+  push(text: string): void {
+    const { separator, onRecord } = this.request
+    let from = 0
+    for (let at = text.indexOf(separator); at >= 0; at = text.indexOf(separator, from)) {
+      const part = text.slice(from, at)
+      from = at + 1
+      const more = this.passing ? this.passed(part) : onRecord(this.rest + part)
+      this.rest = ''
+      if (more) continue
+      this.enough()
+      return
+    }
+    this.keep(text.slice(from))
+  }
+
+  /** The output broke off: a long record that was passing counts all the same. */
+  end(): void {
+    if (this.passing) this.passed('')
+  }
+
+  private keep(part: string): void {
+    if (this.passing) {
+      this.look(part)
+      return
+    }
+    this.rest += part
+    if (this.rest.length <= MAX_RECORD_CHARS) return
+    this.passing = { start: this.rest.slice(0, START_CHARS), end: '', found: undefined }
+    this.look(this.rest)
+    this.rest = ''
+  }
+
+  private look(part: string): void {
+    const passing = this.passing!
+    passing.found ??= this.request.long?.landmark.exec(passing.end + part)?.[1]
+    passing.end = part.slice(-START_CHARS)
+  }
+
+  private passed(part: string): boolean {
+    this.look(part)
+    const { start, found } = this.passing!
+    this.passing = undefined
+    return this.request.long?.take(start, found) ?? true
+  }
 }
 
 const FILE_TROUBLE = /\(os error \d+\)$/

@@ -122,6 +122,27 @@ describe('grep', () => {
     expect(text).not.toContain('\ufffd')
   })
 
+  it('finds a line that is too long to be shown, and one with more matches than can be listed', async () => {
+    const files = { a: `${'x'.repeat(5_000_000)}needle\n`, b: `one\n${'needle '.repeat(200_000)}\n`, c: 'needle\n' }
+    const bench = await openWorkbench({ files })
+    const long = '(a very long line; see parts of it with grep -o in bash)'
+    expect(await bench.ask('grep', { pattern: 'needle' })).toBe(`a\n1: ${long}\n\nb\n2: ${long}\n\nc\n1: needle`)
+    expect(await bench.ask('grep', { pattern: 'needle', output: 'count' })).toBe('a: 1\nb: 1\nc: 1')
+    expect(await bench.ask('grep', { pattern: 'needle', output: 'files' })).toBe('a\nb\nc')
+  })
+
+  it('does not wait for a pipe or a device', async () => {
+    const bench = await openWorkbench({ search: { timeoutMs: 5_000 } })
+    await bench.ask('bash', { command: 'mkfifo pipe; ln -s /dev/zero zero; ln -s nowhere link' })
+    for (const path of ['pipe', 'zero', '/dev/zero']) {
+      const result = await bench.call('grep', { pattern: 'x', path })
+      expect(result).toMatchObject({ isError: true, error: { code: 'SEARCH_NOT_FILE' } })
+    }
+    expect(await bench.ask('grep', { pattern: 'x', path: 'link' })).toBe(
+      'Error: link is a link to something that does not exist\nlook where it leads with ls -l in bash',
+    )
+  })
+
   it('reads other encodings as well as it can', async () => {
     const bench = await openWorkbench({ files: { f: Buffer.from('caf\xe9 needle\n', 'latin1') } })
     expect(await bench.ask('grep', { pattern: 'needle' })).toBe('f\n1: caf\ufffd needle')
@@ -152,7 +173,9 @@ describe('grep', () => {
     const slow = join(bench.dir, 'slow.sh')
     chmodSync(slow, 0o755)
     const limited = await openWorkbench({ files: { f: 'x\n' }, search: { timeoutMs: 200, rgPath: slow } })
-    expect(await limited.ask('grep', { pattern: 'x' })).toContain('(incomplete: the search was ended after 200 ms')
+    expect(await limited.ask('grep', { pattern: 'x' })).toMatch(
+      /^No matches in what was searched\.\n\(incomplete: the search was ended after 200 ms/,
+    )
     expect(() => process.kill(Number(limited.files.read('pid')), 0)).toThrow()
     const cancelled = await openWorkbench({ files: { f: 'x\n' }, search: { rgPath: slow } })
     const result = await cancelled.call('grep', { pattern: 'x' }, AbortSignal.timeout(200))
