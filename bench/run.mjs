@@ -1,5 +1,5 @@
 /**
- * Measures the released form beside a bare Node script that makes the same exchange: `npm run bench -- [--runs 7] [--json]`.
+ * Measures the released form beside a bare Node script that makes the same exchange: `npm run bench -- [--runs 7] [--only trivial] [--json]`.
  *
  * Both run in turns, so that whatever else the machine does falls on both; every figure is a median.
  */
@@ -14,7 +14,11 @@ import { parseArgs, promisify } from 'node:util'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const { values } = parseArgs({
-  options: { runs: { type: 'string', default: '7' }, json: { type: 'boolean', default: false } },
+  options: {
+    runs: { type: 'string', default: '7' },
+    only: { type: 'string', multiple: true },
+    json: { type: 'boolean', default: false },
+  },
 })
 const runs = Number(values.runs)
 
@@ -34,6 +38,9 @@ const SCENARIOS = {
   },
   chunks: { model: 'chunks-20000', title: '20,000 chunks of text', target: '≤ 0.5 s' },
 }
+
+const wanted = Object.keys(SCENARIOS).filter(name => !values.only || values.only.includes(name))
+if (!wanted.length) throw new Error(`--only takes ${Object.keys(SCENARIOS).join(', ')}`)
 
 const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
 
@@ -104,13 +111,14 @@ async function main() {
   const model = await startModel()
   const results = {}
   try {
-    for (const [name, scenario] of Object.entries(SCENARIOS)) results[name] = await compare(model, bin, scenario)
+    for (const name of wanted) results[name] = await compare(model, bin, SCENARIOS[name])
   } finally {
     model.stop()
   }
   const machine = { node: process.version, cores: cpus().length, load: loadavg()[0] }
-  const growthMiB = who => results.steps[who].peakMiB - results.step[who].peakMiB
-  const growth = { cambium: growthMiB('cambium'), bare: growthMiB('bare') }
+  const { step, steps } = results
+  const growthMiB = who => steps[who].peakMiB - step[who].peakMiB
+  const growth = step && steps && { cambium: growthMiB('cambium'), bare: growthMiB('bare') }
   if (values.json) console.log(JSON.stringify({ machine, runs, results, growthMiB: growth }, null, 2))
   else print(machine, results, growth)
 }
@@ -134,7 +142,7 @@ function print({ node, cores, load }, results, growth) {
     if (name === 'trivial') row('  first start ever', `${(result.firstMs / 1000).toFixed(3)} s`)
     if (name !== 'steps') continue
     line('  answer to next request', 'gapMs', 'ms', 1, result, '≤ 8 ms')
-    row('  growth', `${growth.cambium.toFixed(1)} MiB`, `${growth.bare.toFixed(1)} MiB`)
+    if (growth) row('  growth', `${growth.cambium.toFixed(1)} MiB`, `${growth.bare.toFixed(1)} MiB`)
   }
 }
 
