@@ -148,7 +148,7 @@ it('a line that is too long is skipped with a notice and never held in memory', 
   const path = await stored(folder, 'wide', 2)
   const before = statSync(path).size
   const filler = Buffer.alloc(1 << 20, 'x')
-  for (let i = 0; i < 48; i++) appendFileSync(path, filler)
+  for (let i = 0; i < 96; i++) appendFileSync(path, filler)
   appendFileSync(
     path,
     `\n${JSON.stringify({ seq: 2, time: 1, type: 'user/message', data: { message: user('after') } })}\n`,

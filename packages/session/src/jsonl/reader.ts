@@ -118,14 +118,17 @@ class Renumbering {
   }
 }
 
-/** Frames on 0x0A only. A line over the limit is passed over without being kept. */
+/**
+ * Frames on 0x0A only. A line over the limit is passed over without being kept. A line's bytes are good until the next
+ * one is asked for: all of the file goes through one buffer, whatever its size.
+ */
 async function* readLines(file: FileHandle, maxLineBytes: number): AsyncGenerator<Line> {
   let parts: Buffer[] = []
   let length = 0
   let position = 0
+  const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
   for (;;) {
-    // A fresh buffer each time: lines are cut out of it without copying.
-    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position)
+    const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, position)
     if (!bytesRead) break
     const chunk = buffer.subarray(0, bytesRead)
     let start = 0
@@ -139,7 +142,7 @@ async function* readLines(file: FileHandle, maxLineBytes: number): AsyncGenerato
     }
     length += bytesRead - start
     if (length > maxLineBytes) parts = []
-    else if (start < bytesRead) parts.push(chunk.subarray(start))
+    else if (start < bytesRead) parts.push(Buffer.from(chunk.subarray(start)))
     position += bytesRead
   }
   if (length) yield { bytes: length > maxLineBytes ? undefined : join(parts), end: position, terminated: false }
