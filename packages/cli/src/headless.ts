@@ -45,7 +45,7 @@ export const Config: Schema<Config> = Schema.object({
 })
 
 /** How long a cancelled turn may take to come to rest. */
-const STOP_MS = 10_000
+const STOP_MS = 6_000
 
 export function apply(ctx: Context, config: Config) {
   const { cwd = workingFolder() } = config

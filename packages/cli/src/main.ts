@@ -14,6 +14,7 @@ import { oneLine } from './printable.ts'
 export async function main(argv: readonly string[], host: Host = processHost): Promise<number> {
   // A reader that has gone is no reason to crash, also after the work; who writes the answer hears of it too.
   for (const stream of [host.stdout, host.stderr]) stream.on('error', () => {})
+  const unguard = host.guardExit()
   const [name = '', ...rest] = argv
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   try {
@@ -30,6 +31,8 @@ export async function main(argv: readonly string[], host: Host = processHost): P
     host.stderr.write(`${describeFailure(failure)}\n`)
     if (isHarnessError(error) && error.code === 'CLI_USAGE') host.stderr.write(`\n${brief(command)}`)
     return exitCodeOf(failure)
+  } finally {
+    unguard()
   }
 }
 

@@ -57,6 +57,7 @@ export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf): Ou
   for (const { type, data } of events) {
     if (type === 'turn/start') {
       counts.turns++
+      end = { kind: 'interrupted' }
       last = undefined
       spoken = ''
     } else if (type === 'turn/end') end = data.reason

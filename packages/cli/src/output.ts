@@ -2,7 +2,6 @@
 
 import { HarnessError } from '@cambium/core'
 import type { LiveEvent, Session, SessionEvent } from '@cambium/session'
-import type { ExitCode } from './exit-code.ts'
 import type { Failure } from './failure.ts'
 import { NO_USAGE, type Outcome } from './outcome.ts'
 import type { Output } from './status-line.ts'
@@ -81,8 +80,8 @@ export function reportText(form: OutputForm, report: Report): string {
 export function failureReport(
   form: OutputForm,
   error: Failure,
-  exitCode: ExitCode,
-  facts: Pick<Report, 'session' | 'cwd' | 'durationMs'>,
+  exitCode: number,
+  facts: Pick<Report, 'session' | 'cwd' | 'durationMs'> & { readonly stopReason?: Report['stopReason'] },
 ): string {
   const nothing = { answer: '', turns: 0, steps: 0, toolCalls: 0, denied: [], usage: NO_USAGE }
   return reportText(form, { ...nothing, stopReason: 'failed', exitCode, ...facts, error })

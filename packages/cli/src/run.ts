@@ -1,6 +1,6 @@
 /** `cambium run`: one task, from the command line to its exit code. */
 
-import { isHarnessError, type LogRecord } from '@cambium/core'
+import { isHarnessError, type LogRecord, sleep } from '@cambium/core'
 import { claim, type LoadedTree, loadTree } from '@cambium/loader'
 import { EXIT, exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
@@ -22,12 +22,14 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
   const { terminal, redraws, color } = lookAt(host.stderr, host.env)
   const notes = new StatusLine(host.stderr, redraws)
   const ends = listenForEnd(host, terminal ? notes : undefined)
+  // Standard output is the answer's alone; a plugin that logs to the console must not spoil it.
+  const letOthersWrite = host.keepStdout()
   try {
     const warn = (text: string) => {
       if (!options.quiet) notes.print(`cambium: ${text}`)
     }
     const task = await Promise.race([readTask(options.words, host.stdin, warn), ends.stopped])
-    if (task === undefined) return exitCodeOfSignal(ends.signal.reason)
+    if (task === undefined) throw new Interrupted()
     if (!task && options.resume === undefined) {
       throw usageError('there is no task', 'write it as an argument, or pipe it in')
     }
@@ -36,15 +38,25 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
     return await runTree(tree, ends, notes)
   } catch (error) {
     if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error
-    const failure = toFailure(error)
-    const exitCode = exitCodeOf(failure)
+    const { aborted, reason } = ends.signal
+    // What is given up when a signal comes fails in many ways.
+    const failure = aborted ? { code: 'ABORTED', message: `interrupted: ${reason}` } : toFailure(error)
+    const exitCode = aborted ? exitCodeOfSignal(reason) : exitCodeOf(failure)
+    const stopReason = aborted ? 'interrupted' : 'failed'
     const durationMs = Math.round(performance.now() - startedAt)
-    host.stdout.write(failureReport(options.output, failure, exitCode, { cwd: options.cwd, durationMs }))
+    const facts = { cwd: options.cwd, durationMs, stopReason } as const
+    host.stdout.write(failureReport(options.output, failure, exitCode, facts))
     notes.print(describeFailure(failure))
     return exitCode
   } finally {
+    letOthersWrite()
     ends.undo()
   }
+}
+
+/** A signal came before the work had begun. */
+class Interrupted extends Error {
+  override readonly name = 'Interrupted'
 }
 
 /** The installation's tree with the run as its last row. */
@@ -65,22 +77,45 @@ function load(options: RunOptions, task: string, host: Host, notes: StatusLine):
   )
 }
 
+/** How long an end that was asked for may take, whatever a plugin does. */
+const END_MS = 10_000
+
 async function runTree(tree: LoadedTree, { signal, crashed }: Ends, notes: StatusLine): Promise<number> {
-  const stop = () => void tree.dispose(String(signal.reason))
+  let ending: Promise<void> | undefined
+  const end = (reason?: string) => {
+    ending ??= within(tree.dispose(reason), END_MS)
+    return ending
+  }
+  let stop = () => {}
+  const stopped = new Promise<undefined>(resolve => {
+    stop = () => void end(String(signal.reason)).then(() => resolve(undefined))
+  })
   signal.addEventListener('abort', stop)
+  const failed = crashed.then(error => ({ error }))
   try {
-    await tree.mount()
-    if (signal.aborted) return exitCodeOfSignal(signal.reason)
+    const stuck = await Promise.race([tree.mount(), failed, stopped])
+    if (signal.aborted) throw new Interrupted()
+    if (stuck) throw stuck.error
     tree.begin()
-    const end = await Promise.race([tree.ended, crashed.then(error => ({ error }))])
-    if (typeof end === 'number') return end
+    const done = await Promise.race([tree.ended, failed, stopped])
+    // Work that did not come to rest in time has no code of its own.
+    if (done === undefined || (done === EXIT.failed && signal.aborted)) return exitCodeOfSignal(signal.reason)
+    if (typeof done === 'number') return done
     // Standard output is the row's by now: it reports what it has when the tree is disposed.
-    notes.print(describeFailure(toFailure(end.error)))
+    const failure = toFailure(done.error)
+    notes.print(describeFailure(failure))
+    await end(failure.message)
     return EXIT.failed
   } finally {
     signal.removeEventListener('abort', stop)
-    await tree.dispose()
+    await end()
   }
+}
+
+async function within(work: Promise<void>, ms: number): Promise<void> {
+  const over = new AbortController()
+  await Promise.race([work, sleep(ms, over.signal)])
+  over.abort()
 }
 
 function logLine({ level, text }: LogRecord): string {

@@ -37,6 +37,12 @@ function cambium(argv: readonly string[], { input, open }: { input?: string | un
   return { child, finished }
 }
 
+/** Flags that mount a plugin of that source. */
+function plugin(source: string): string[] {
+  bench.folder.write('plugin.mjs', source)
+  return ['--patch', bench.folder.write('patch.yml', '- insert: [{ id: it, name: ./plugin.mjs }]\n')]
+}
+
 describe('the command as a process', () => {
   test('one task, from a pipe, with nothing on standard error', async () => {
     bench = await openBench({ replies: ['fine'] })
@@ -95,6 +101,46 @@ describe('the command as a process', () => {
     const { code, stdout, stderr } = await finished
     expect({ code, stdout }).toEqual({ code: 130, stdout: '' })
     expect(stderr).toMatch(/go on with: cambium run --resume \S+\n$/)
+  })
+
+  test('a plugin that logs to the console does not spoil standard output', async () => {
+    bench = await openBench({ replies: ['fine'] })
+    const { finished } = cambium([
+      ...plugin("console.log('loading'); export const apply = () => console.info('up')"),
+      'go',
+    ])
+    expect(await finished).toEqual({ code: 0, signal: null, stdout: 'fine\n', stderr: 'loading\nup\n' })
+  })
+
+  test.each([
+    [
+      'ends the process',
+      'export const apply = () => process.exit(0)',
+      /^cambium: the process was ended before the work/,
+    ],
+    [
+      'waits for what never comes',
+      "export const apply = ctx => ctx.on('agent/pre-step', () => new Promise(() => {}))",
+      /^cambium: the work is not done, and nothing is left that it could wait for\n/,
+    ],
+  ])('a plugin that %s is never exit code 0', async (_what, source, said) => {
+    bench = await openBench()
+    const { code, stdout, stderr } = await cambium([...plugin(source), 'go']).finished
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(said)
+  })
+
+  test('a tool that does not end cannot hold the command', async () => {
+    bench = await openBench({ replies: [{ toolCalls: [{ name: 'hang', arguments: {} }] }] })
+    const source = `export const inject = ['tools']
+      export const apply = ctx => ctx.tools.register({ name: 'hang', description: 'x', parameters: { type: 'object' },
+        execute: () => new Promise(() => setInterval(() => {}, 1000)) })`
+    const { child, finished } = cambium([...plugin(source), '-o', 'jsonl', 'go'])
+    await seen(child, /"tool\/call"/)
+    child.kill('SIGTERM')
+    const { code, stdout } = await finished
+    expect(code).toBe(143)
+    expect(JSON.parse(stdout.trimEnd().split('\n').at(-1)!).data).toMatchObject({ stopReason: 'interrupted' })
   })
 
   test('a folder that is gone is said in one sentence, and does not matter where none is needed', async () => {

@@ -100,6 +100,8 @@ export function testHost(options: TestHostOptions = {}): TestHost {
     crash(error) {
       for (const listener of crashListeners) listener(error)
     },
+    guardExit: () => () => {},
+    keepStdout: () => () => {},
     owned: false,
     abort: code => void aborts.push(code),
   }

@@ -5,9 +5,9 @@ import { App } from './app.ts'
 import type { TreeSource } from './load.ts'
 import { type ReadOptions, readTree, type TreeFile } from './read.ts'
 import { createTree, type Tree, type TreeOptions } from './tree.ts'
-import { FiniteWork } from './work.ts'
+import { exitCode, FiniteWork } from './work.ts'
 
-const WORK_REST_MS = 5_000
+const WORK_REST_MS = 7_000
 
 export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label'> {
   /** `ctx.app.args`. */
@@ -51,7 +51,7 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
     end = resolve
   })
   const exit = (wanted: number) => {
-    code = Math.max(code, wanted)
+    code = Math.max(code, exitCode(wanted))
     requested = true
     // A tree that is still starting ends once it stands; the caller is one of its own plugins and is not waited for.
     if (begun) setImmediate(() => void dispose())
@@ -66,7 +66,8 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
 
   function dispose(reason = 'disposed'): Promise<void> {
     disposal ??= (async () => {
-      await work.end(reason)
+      // How it would have ended nobody knows.
+      if (!(await work.end(reason))) code = Math.max(code, 1)
       await tree.dispose()
       await ctx.fiber.dispose()
       end(code)

@@ -1,10 +1,11 @@
 /** Files named on the command line: patterns that no shell expanded, and environment files. */
 
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { HarnessError, workingFolder } from '@cambium/core'
 import { labelOf } from './source.ts'
+import { readTextFile } from './text-file.ts'
 
 /** The files that `pattern` names, sorted; `*` and `?` stand for text within one folder's names. */
 export function expandPattern(pattern: string, cwd = workingFolder()): string[] {
@@ -45,7 +46,7 @@ function namesIn(folder: string): string[] {
 export function loadEnvFile(file: string, env: Record<string, string | undefined> = process.env): void {
   let text: string
   try {
-    text = readFileSync(file, 'utf8')
+    text = readTextFile(file)
   } catch (cause) {
     throw new HarnessError('TREE_FILE_UNREADABLE', `${labelOf(resolve(file))} cannot be read`, {
       where: '--env-file',

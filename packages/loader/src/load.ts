@@ -1,8 +1,8 @@
 /** The texts of a tree: its own file, patches and includes. */
 
-import { readFileSync } from 'node:fs'
 import { HarnessError } from '@cambium/core'
 import { createSource, type Source } from './source.ts'
+import { readTextFile } from './text-file.ts'
 import { fromData, type Value } from './value.ts'
 import { parseYaml } from './yaml.ts'
 
@@ -19,6 +19,9 @@ const UNREADABLE: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EACCES: 'there is no permission to read it',
   EISDIR: 'it is a folder',
+  EFBIG: 'it has more than 64 MiB, or no end',
+  EILSEQ: 'it is not UTF-8',
+  ETIMEDOUT: 'nothing comes out of it',
 }
 
 export class TreeFiles {
@@ -54,16 +57,18 @@ export class TreeFiles {
   private read(file: string, where: string | undefined): string | undefined {
     this.names.add(file)
     try {
-      return readFileSync(file, 'utf8')
+      return readTextFile(file)
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       const what = UNREADABLE[code ?? ''] ?? `it cannot be read (${code})`
       const fix =
         code === 'EISDIR'
           ? 'name a file in it'
-          : where
-            ? 'correct the path; it is relative to the file that names it'
-            : 'name a file that exists'
+          : code === 'EILSEQ'
+            ? 'save it as UTF-8'
+            : where
+              ? 'correct the path; it is relative to the file that names it'
+              : 'name a file that exists'
       this.mistakes.push(
         new HarnessError('TREE_FILE_UNREADABLE', `${createSource(file).label}: ${what}`, { where, fix, cause: error }),
       )

@@ -1,6 +1,6 @@
 /** From a row to a plan: resolve, import, find the plugin, validate the config. Nothing is mounted. */
 
-import { HarnessError, isHarnessError } from '@cambium/core'
+import { deadline, HarnessError, isHarnessError } from '@cambium/core'
 import { neededBy } from './guard.ts'
 import { installation } from './installation.ts'
 import { describeExports, findPlugin, type ImportModule, importModule, type LoadedPlugin } from './module.ts'
@@ -16,7 +16,13 @@ export interface PrepareOptions {
   readonly modules?: Readonly<Record<string, unknown>>
   /** Replaces `import()`, as a hot reload does. */
   readonly import?: ImportModule
+  /** Bound of the wait for modules that load, and later for plugins that start, in milliseconds. */
+  readonly settleMs?: number
+  /** Ends the wait for modules that load. */
+  readonly signal?: AbortSignal
 }
+
+export const SETTLE_MS = 60_000
 
 export interface Prepared {
   readonly plan: Plan
@@ -24,13 +30,14 @@ export interface Prepared {
 }
 
 /** Prepares rows together: modules load in parallel, each once. */
-export function prepareRows(rows: readonly Row[], options: PrepareOptions): Promise<Prepared[]> {
+export async function prepareRows(rows: readonly Row[], options: PrepareOptions): Promise<Prepared[]> {
   const modules = new Map<string, Promise<Loaded>>()
-  return Promise.all(
+  const bound = loadingBound(options)
+  const prepared = Promise.all(
     rows.map(async row => {
       if (row.kind !== 'plugin') return { plan: { row }, mistakes: [] }
       const key = `${row.from}\0${row.name}`
-      const loading = modules.get(key) ?? load(row, options)
+      const loading = modules.get(key) ?? load(row, options, bound)
       modules.set(key, loading)
       const loaded = await loading
       if ('problem' in loaded) return refused(row, [mistake(row, loaded)])
@@ -40,6 +47,11 @@ export function prepareRows(rows: readonly Row[], options: PrepareOptions): Prom
       return { plan: { row, url: loaded.url, loaded: loaded.plugin, config: checked.config }, mistakes: [] }
     }),
   )
+  try {
+    return await prepared
+  } finally {
+    bound.clear()
+  }
 }
 
 const refused = (row: Row, mistakes: readonly HarnessError[]): Prepared => ({
@@ -58,7 +70,7 @@ interface Problem {
 
 type Loaded = { readonly url: string; readonly plugin: LoadedPlugin } | Problem
 
-async function load(row: Row, options: PrepareOptions): Promise<Loaded> {
+async function load(row: Row, options: PrepareOptions, bound: Bound): Promise<Loaded> {
   const { modules } = options
   if (modules && Object.hasOwn(modules, row.name)) return found(row.name, modules[row.name], row)
   const resolved = await resolveModule(row.name, row.from)
@@ -68,9 +80,33 @@ async function load(row: Row, options: PrepareOptions): Promise<Loaded> {
     if (ours) return found(resolved.url, ours, row)
     await installation().prepare?.(resolved.url)
     const run = options.import ?? (url => importModule(url, row.from))
-    return found(resolved.url, await run(resolved.url), row)
+    return found(resolved.url, await bound.hold(run(resolved.url)), row)
   } catch (error) {
     return { code: 'TREE_MODULE_FAILED', ...(await explainImport(row, resolved.url, error)), cause: error }
+  }
+}
+
+type Bound = ReturnType<typeof loadingBound>
+
+/** A module may wait at its top level for what never comes, and nothing else would ever tell. */
+function loadingBound({ settleMs = SETTLE_MS, signal }: PrepareOptions) {
+  const { signal: over, expired, clear } = deadline(settleMs, signal)
+  const reached = new Promise<string>(resolve => {
+    const tell = () =>
+      resolve(expired() ? `did not finish loading within ${settleMs} ms` : 'was still loading when the tree ended')
+    if (over.aborted) tell()
+    else over.addEventListener('abort', tell, { once: true })
+  })
+  return {
+    hold<T>(loading: Promise<T>): Promise<T> {
+      const late = reached.then(why => {
+        throw new HarnessError('TREE_MODULE_FAILED', `it ${why}`, {
+          fix: 'let the module load at once, and wait in `apply`',
+        })
+      })
+      return Promise.race([loading, late])
+    },
+    clear,
   }
 }
 

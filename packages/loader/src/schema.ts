@@ -1,6 +1,6 @@
 /** Checks a row's config against its plugin's schema, and finds the keys that the schema would silently keep. */
 
-import { HarnessError, nearest } from '@cambium/core'
+import { errorMessage, HarnessError, nearest } from '@cambium/core'
 import type Schema from 'schemastery'
 import type { LoadedPlugin } from './module.ts'
 import type { Row } from './row.ts'
@@ -24,7 +24,12 @@ export function checkConfig(row: Row, loaded: LoadedPlugin): CheckedConfig {
 
 function validate(row: Row, Config: NonNullable<LoadedPlugin['Config']>, config: unknown): HarnessError[] {
   // Schemas may write into what they check.
-  const result = Config['~standard'].validate(copyData(config))
+  let result: ReturnType<(typeof Config)['~standard']['validate']>
+  try {
+    result = Config['~standard'].validate(copyData(config))
+  } catch (error) {
+    return [invalid(row, [], `its schema failed: ${errorMessage(error)}`)]
+  }
   if ('then' in result) return [invalid(row, [], 'its schema is asynchronous, which a tree cannot wait for')]
   return (result.issues ?? []).map(({ message, path = [] }) => {
     const keys = path.map(part => (typeof part === 'object' ? part.key : part))

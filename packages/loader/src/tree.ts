@@ -18,15 +18,13 @@ import {
   stateOfMount,
   waitsOf,
 } from './mount.ts'
-import { type PrepareOptions, prepareRows, usesOf } from './prepare.ts'
+import { type PrepareOptions, prepareRows, SETTLE_MS, usesOf } from './prepare.ts'
 import type { Row } from './row.ts'
 import { explainWaiting, findCycles, type Provider } from './services.ts'
 
 export interface TreeOptions extends PrepareOptions {
   /** How the tree is called in messages. */
   label?: string
-  /** Bound of the wait for plugins that are loading, in milliseconds. */
-  settleMs?: number
 }
 
 export interface ApplyOptions {
@@ -54,7 +52,6 @@ export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
   return new Tree(ctx, options)
 }
 
-const SETTLE_MS = 60_000
 const START_PATIENCE_MS = 5_000
 
 export class Tree {
@@ -70,6 +67,7 @@ export class Tree {
   /** How long a row that is dropped may go on starting. */
   private patienceMs = START_PATIENCE_MS
   private ended = false
+  private readonly ending = new AbortController()
 
   constructor(ctx: Context, options: TreeOptions) {
     this.ctx = ctx
@@ -134,6 +132,7 @@ export class Tree {
 
   /** Drops every row, the last one first. The tree cannot be used after it. Idempotent. */
   dispose(): Promise<void> {
+    this.ending.abort()
     return this.enqueue(async () => {
       this.ended = true
       for (const mount of [...this.mounts.values()].reverse()) await this.drop(mount)
@@ -221,7 +220,7 @@ export class Tree {
   private async prepare(rows: readonly Row[], known: (row: Row) => Plan | undefined): Promise<Plan[]> {
     const prepared = await prepareRows(
       rows.filter(row => !known(row)),
-      this.options,
+      { ...this.options, signal: this.ending.signal },
     )
     const fresh = new Map(prepared.map(one => [one.plan.row.id, one]))
     // A row that runs already is not replaced by one that cannot.

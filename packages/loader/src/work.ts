@@ -18,6 +18,11 @@ export interface WorkOptions {
   readonly done: (code: number) => void
 }
 
+/** A process can only end with 0 to 255, and 256 would be 0: any other answer is a failure. None at all is success. */
+export function exitCode(code: unknown = 0): number {
+  return Number.isInteger(code) && (code as number) >= 0 && (code as number) <= 255 ? (code as number) : 1
+}
+
 export class FiniteWork {
   private readonly options: WorkOptions
   private readonly tasks = new Set<Task>()
@@ -46,21 +51,23 @@ export class FiniteWork {
     for (const task of this.tasks) this.start(task)
   }
 
-  /** Aborts all work with `reason` and waits a bounded time until it rests. */
-  async end(reason: string): Promise<void> {
+  /** Aborts all work with `reason` and waits a bounded time until it rests; false when some did not. */
+  async end(reason: string): Promise<boolean> {
     const running = [...this.tasks].flatMap(task => {
       task.controller.abort(reason)
       return task.running ?? []
     })
-    if (!running.length) return
+    if (!running.length) return true
     let timer: ReturnType<typeof setTimeout> | undefined
     const late = new Promise<void>(resolve => {
       timer = setTimeout(resolve, this.options.restMs)
     })
     await Promise.race([Promise.all(running), late])
     clearTimeout(timer)
+    const rested = !this.tasks.size
     // What did not come to rest has had its time: its plugin is not kept waiting again.
     for (const task of this.tasks) task.running = undefined
+    return rested
   }
 
   private start(task: Task): void {
@@ -75,7 +82,7 @@ export class FiniteWork {
       this.options.failed(error)
     }
     if (!this.tasks.delete(task)) return
-    this.code = Math.max(this.code, code)
+    this.code = Math.max(this.code, exitCode(code))
     if (!this.tasks.size) this.options.done(this.code)
   }
 }

@@ -35,6 +35,16 @@ describe('ctx.app', () => {
   })
 })
 
+test.each([[256], [1e9], [-1], [0.5], [Number.NaN], ['0'], [null]])(
+  'a code that no process can end with, as %s, is a failure',
+  async code => {
+    const exits = await one(({ app }) => app.exit(code as number))
+    expect(await exits.ended).toBe(1)
+    const works = await one(({ app }) => app.main(() => code as number))
+    expect(await works.ended).toBe(1)
+  },
+)
+
 describe('finite work', () => {
   test('begins when the whole tree stands, and the tree ends when all of it is done', async () => {
     const log: string[] = []
@@ -163,10 +173,10 @@ describe('a loaded tree', () => {
     expect(await tree.ended).toBe(0)
   })
 
-  test('does not wait for work that never rests', async () => {
+  test('does not wait for work that never rests, which counts as failed', async () => {
     const tree = await one(ctx => ctx.app.main(() => new Promise<number>(() => {})), { restMs: 10 })
     await tree.dispose()
-    expect(await tree.ended).toBe(0)
+    expect(await tree.ended).toBe(1)
     expect(tree.ctx.registry.size).toBe(createRoot(quiet).registry.size)
   })
 })

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -186,6 +187,29 @@ describe('!js', () => {
     delete probe.loaderTestCount
   })
 
+  test.each([
+    ['loops for ever', 'for (;;);', 'Script execution timed out after 3000ms'],
+    ['answers with what contains itself', 'const o = {}; o.o = [o]; return o', 'its value contains itself'],
+    [
+      'answers without end',
+      'let o = {}; for (let i = 0; i < 1e5; i++) o = { o }; return o',
+      'more than 512 levels deep',
+    ],
+    ['answers with what cannot be read', 'return new Proxy({}, { ownKeys() { throw 2 } })', '2'],
+    ['throws nothing', 'throw null', 'null'],
+  ])('that %s is a mistake with its place', (_what, body, problem) => {
+    const message = failure(`- id: a\n  name: p\n  config: { x: !js "(() => { ${body} })()" }\n`)
+    expect(message).toMatch(/^TREE_EXPRESSION: `!js \(\(\) => .* failed: /)
+    expect(message.split('\n')[0]).toMatch(new RegExp(`${problem}$`))
+    expect(message).toMatch(/where: .*cordis\.yml:3:\d+ \(row a\)/)
+  })
+
+  test('is one expression, and cannot break out of its brackets', () => {
+    expect(failure('- id: a\n  name: p\n  config: { x: !js "1) }); (function () { return (2" }\n')).toMatch(
+      /^TREE_EXPRESSION: /,
+    )
+  })
+
   test('data that looks like an evaluated node of another loader is data', () => {
     expect(config("x: { __jsExpr: '1 + 1' }")).toEqual({ x: { __jsExpr: '1 + 1' } })
   })
@@ -235,6 +259,16 @@ describe('include', () => {
     const [row] = tree.rows[0]!.children
     expect([row!.id, row!.name, row!.from]).toEqual(['i:x', './x.js', join(folder, 'base.yml')])
     expect(tree.files).toEqual([join(folder, 'base.yml')])
+  })
+
+  test('of a device, a folder, or bytes that are no text is a mistake, and of a pipe that nobody writes to nothing', () => {
+    const include = (path: string) => `- { id: i, name: include, config: { path: ${path} } }`
+    writeFileSync(join(folder, 'latin.yml'), Buffer.from('- id: \xe9\n  name: p\n', 'latin1'))
+    execFileSync('mkfifo', [join(folder, 'pipe.yml')])
+    expect(failure(include('/dev/zero'))).toMatch(/^TREE_FILE_UNREADABLE: \/dev\/zero: it has .* no end/)
+    expect(failure(include('.'))).toMatch(/: it is a folder\n/)
+    expect(failure(include('latin.yml'))).toMatch(/latin\.yml: it is not UTF-8\n.*\n.*save it as UTF-8$/)
+    expect(read(include('pipe.yml'))[0]!.children).toEqual([])
   })
 
   test('an optional include makes its rows optional', () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Context, createRoot, type Plugin, rowOf, Service } from '@cambium/core'
-import { type BootedTree, bootTree, createTree, readTree } from '@cambium/loader'
+import { type BootedTree, bootTree, createTree, loadTree, readTree } from '@cambium/loader'
 import Schema from 'schemastery'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 
@@ -172,6 +172,32 @@ describe('a tree', () => {
     const failure = bootTree({ text: '- { id: s, name: stuck }' }, { modules: { stuck }, settleMs: 20 })
     await expect(failure).rejects.toThrow(/^TREE_SETTLE_TIMEOUT: s did not finish loading within 20 ms/)
     expect(log).toEqual(['-stuck'])
+  })
+
+  test('gives up on a module that never loads, and does not wait for it in order to end', async () => {
+    const text = '- { id: s, name: ./stuck.mjs }'
+    const folder = mkdtempSync(join(tmpdir(), 'loader-tree-'))
+    const file = join(folder, 'cordis.yml')
+    writeFileSync(join(folder, 'stuck.mjs'), 'export const apply = () => {}')
+    const options = { import: () => new Promise<never>(() => {}), write: () => {} }
+    await expect(bootTree({ text, file }, { ...options, settleMs: 20 })).rejects.toThrow(
+      /^TREE_MODULE_FAILED: \.\/stuck\.mjs cannot be imported: it did not finish loading within 20 ms/,
+    )
+    const tree = loadTree({ text, file }, options)
+    const mounted = tree.mount()
+    await tree.dispose()
+    await expect(mounted).rejects.toThrow('it was still loading when the tree ended')
+    rmSync(folder, { recursive: true })
+  })
+
+  test('names the row whose schema itself fails', async () => {
+    const validate = () => {
+      throw new Error('no such thing')
+    }
+    const bad = { Config: { '~standard': { version: 1, vendor: 'test', validate } }, apply() {} }
+    await expect(boot('- { id: s, name: bad }', { bad: bad as never })).rejects.toThrow(
+      /^TREE_CONFIG_INVALID: the config of bad is wrong: its schema failed: no such thing\n {2}where: .*\(row s\)/,
+    )
   })
 
   test('disposes at once what a start brings after it was given up', async () => {

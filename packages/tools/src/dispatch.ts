@@ -20,6 +20,9 @@ import {
 } from './result.ts'
 import { ABORTED, either, untilLeft } from './signals.ts'
 
+/** Its effects would outlive the call, so that it gets all the time that an orderly end may take. */
+const BODY_GRACE_MS = 30_000
+
 /** Runs the call unless it has a result already. Ends when every body it started has ended. Never rejects. */
 export async function dispatch(engine: Engine, call: Call): Promise<void> {
   if (call.result) return
@@ -54,7 +57,7 @@ export async function dispatch(engine: Engine, call: Call): Promise<void> {
   let result: ToolResult
   try {
     const work = waterfall(engine.ctx, call.scope, 'tools/execute', exec, next)
-    const outcome = await untilLeft(work, call.signal, () => Promise.all(bodies))
+    const outcome = await untilLeft(work, call.signal, { busy: () => Promise.all(bodies) })
     if (outcome === ABORTED) {
       engine.warn(`a wrapper of tool "${call.name}" did not end after the call was cancelled, and was left behind`)
       cancelled = true
@@ -89,7 +92,7 @@ async function runBody(engine: Engine, call: Call, bodies: Promise<ToolResult>[]
   }
   const own = call.controller.signal
   const { signal, release } = call.exec.signal === own ? { signal: own, release() {} } : either(own, call.exec.signal)
-  const body = attempt(engine, call, offer, signal)
+  const body = ended(engine, call, attempt(engine, call, offer, signal), signal)
   bodies.push(body)
   const running: Running = { ended: body, abort: reason => call.controller.abort(reason) }
   offer.running.add(running)
@@ -99,6 +102,14 @@ async function runBody(engine: Engine, call: Call, bodies: Promise<ToolResult>[]
     offer.running.delete(running)
     release()
   }
+}
+
+/** A body that is told to end and does not is left behind: it must not hold the turn, nor whoever wants to leave. */
+async function ended(engine: Engine, call: Call, body: Promise<ToolResult>, signal: AbortSignal): Promise<ToolResult> {
+  const result = await untilLeft(body, signal, { graceMs: BODY_GRACE_MS })
+  if (result !== ABORTED) return result
+  engine.warn(`tool "${call.name}" did not end within ${BODY_GRACE_MS} ms of being cancelled, and was left behind`)
+  return failedResult('ABORTED', 'the call was cancelled but has not ended; it may still be running')
 }
 
 async function attempt(engine: Engine, call: Call, offer: Offer, signal: AbortSignal): Promise<ToolResult> {

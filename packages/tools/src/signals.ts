@@ -52,16 +52,16 @@ export function untilAborted<T>(work: PromiseLike<T>, signal: AbortSignal): Prom
 }
 
 /** How long after a cancel a listener is still waited for: it may be in the middle of something. */
-const GRACE_MS = 2_000
+const LISTENER_GRACE_MS = 2_000
 
 /**
- * As `untilAborted`, with a grace after the abort, which begins when `busy` has ended; for listeners, of which one that
- * hangs must not hold the call.
+ * As `untilAborted`, with a grace after the abort, which begins when `busy` has ended; for listeners and bodies, of
+ * which one that hangs must not hold the call.
  */
 export async function untilLeft<T>(
   work: PromiseLike<T>,
   signal: AbortSignal,
-  busy?: () => Promise<unknown>,
+  { graceMs = LISTENER_GRACE_MS, busy }: { graceMs?: number; busy?: () => Promise<unknown> } = {},
 ): Promise<T | typeof ABORTED> {
   const settled = Promise.resolve(work)
   const first = await untilAborted(settled, signal)
@@ -71,7 +71,7 @@ export async function untilLeft<T>(
   await busy?.()
   const over = new AbortController()
   try {
-    return await Promise.race([settled, sleep(GRACE_MS, over.signal).then((): typeof ABORTED => ABORTED)])
+    return await Promise.race([settled, sleep(graceMs, over.signal).then((): typeof ABORTED => ABORTED)])
   } finally {
     over.abort()
   }

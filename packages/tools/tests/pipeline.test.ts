@@ -448,6 +448,29 @@ describe('cancelling', () => {
       expect(vi.getTimerCount()).toBe(0)
     })
 
+    test.each([
+      ['the caller cancels', false],
+      ['a wrapper gives it up', true],
+    ])('for a body that does not end when %s', async (_what, wrapped) => {
+      const { ctx, records } = await setup()
+      ctx.tools.register(raw('hang', { execute: never }))
+      const caller = new AbortController()
+      const own = new AbortController()
+      if (wrapped) {
+        ctx.on('tools/execute', (exec, next) => {
+          exec.signal = own.signal
+          return next()
+        })
+      }
+      const outcome = ctx.tools.execute(call('hang'), { signal: caller.signal })
+      await vi.advanceTimersByTimeAsync(1)
+      ;(wrapped ? own : caller).abort()
+      await vi.advanceTimersByTimeAsync(30_000)
+      expect(textOf(await outcome)).toBe('Error: the call was cancelled but has not ended; it may still be running')
+      expect(records.at(-1)?.text).toContain('tool "hang" did not end within 30000 ms of being cancelled')
+      expect(vi.getTimerCount()).toBe(0)
+    })
+
     test('for a check of the result that hangs, whose result is withheld', async () => {
       const { ctx } = await setup()
       ctx.on('tools/post-execute', never)
