@@ -15,7 +15,7 @@ const GRACE_MS = 2_000
  * the session; one that does not end is left behind, so that it cannot keep the agent running for ever.
  * @throws Cancelled, and what a listener throws
  */
-export function heard<T>(ctx: Context, event: string, answer: PromiseLike<T>, signal: AbortSignal): Promise<T> {
+export function heard<T>(ctx: Context, event: string, answer: T | PromiseLike<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     let timer: ReturnType<typeof setTimeout> | undefined
     const over = () => {
@@ -32,7 +32,8 @@ export function heard<T>(ctx: Context, event: string, answer: PromiseLike<T>, si
     }
     if (signal.aborted) cancelled()
     else signal.addEventListener('abort', cancelled, { once: true })
-    answer.then(
+    // A listener that need not wait may answer at once.
+    Promise.resolve(answer).then(
       value => {
         over()
         resolve(value)

@@ -2,7 +2,7 @@
 
 import { type Context, errorMessage, isHarnessError, notify, serial, waterfall } from '@cambium/core'
 import { createUserMessage, type UserMessage } from '@cambium/llm'
-import type { TurnEndReason } from '@cambium/session'
+import { isIntact, type TurnEndReason } from '@cambium/session'
 import type { CancelCause, Tools } from '@cambium/tools'
 import type { DrivenAgent } from './driver.ts'
 import type { PreStepDecision, StepInput, SystemPrompt } from './events.ts'
@@ -146,7 +146,9 @@ export class TurnRunner {
 }
 
 function isPreStepDecision(decision: PreStepDecision): boolean {
-  if (decision.kind === 'enter') return Array.isArray(decision.messages)
+  // What the log would refuse must not take the place of what was offered.
+  const whole = (message: UserMessage) => isIntact({ type: 'user/message', data: { message } })
+  if (decision.kind === 'enter') return Array.isArray(decision.messages) && decision.messages.every(whole)
   return decision.kind === 'reject' || decision.kind === 'wrap-up'
 }
 

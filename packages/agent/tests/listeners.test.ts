@@ -18,12 +18,17 @@ describe('a listener that forgets its answer', () => {
     'agent/request-error': 'a decision',
   } as const
 
-  it.each(Object.entries(events))(
-    'of %s ends the turn once, by its name, and the message is not lost',
-    async (event, what) => {
+  const silent = { 'in time': (async () => {}) as never, 'at once': (() => {}) as never }
+  const cases = Object.entries(events).flatMap(([event, what]) =>
+    Object.entries(silent).map(([when, listener]) => [event, when, what, listener] as const),
+  )
+
+  it.each(cases)(
+    'of %s, %s, ends the turn once, by its name, and the message is not lost',
+    async (event, _when, what, listener) => {
       spine = await bootSpine([event === 'agent/request-error' ? fail('SERVER') : say('ok'), say('to B')])
       const agent = await spine.agent()
-      const off = spine.ctx.on(event as 'agent/pre-step', (async () => {}) as never)
+      const off = spine.ctx.on(event as 'agent/pre-step', listener)
       await ask(agent, 'A')
       expect(reasons(agent.session)).toEqual([
         {
@@ -41,6 +46,15 @@ describe('a listener that forgets its answer', () => {
       expect(read.filter(line => line.startsWith('user'))).toEqual(['user: A', 'user: B'])
     },
   )
+})
+
+it('a listener that need not wait may answer at once', async () => {
+  spine = await bootSpine([say('ok')])
+  const agent = await spine.agent()
+  spine.ctx.on('agent/pre-step', (({ messages }: { messages: unknown }) => ({ kind: 'enter', messages })) as never)
+  spine.ctx.on('agent/request', (({ config }: { config: unknown }) => config) as never)
+  await ask(agent, 'A')
+  expect(reasons(agent.session)).toEqual([{ kind: 'completed' }])
 })
 
 describe('a listener that does not end', () => {
@@ -134,6 +148,22 @@ describe('a listener before the step', () => {
     const { pendingInbox } = await import('@cambium/session')
     expect(pendingInbox(agent.session.events())).toEqual([])
     expect(agent.session.last('inbox/changed')?.data.withdrawn).toEqual([secret])
+  })
+
+  it.each([
+    ['nothing', null],
+    ['a message without an id', { role: 'user', content: [], source: { kind: 'user' } }],
+    ['a block without its text', { ...user('x'), content: [{ type: 'text' }] }],
+  ])('that puts %s in the place of a message loses none', async (_what, broken) => {
+    spine = await bootSpine([say('to A'), say('to B')])
+    const agent = await spine.agent()
+    const off = spine.ctx.on('agent/pre-step', async () => ({ kind: 'enter', messages: [broken as never] }))
+    await ask(agent, 'A')
+    expect(reasons(agent.session)).toMatchObject([{ kind: 'error', error: { code: 'AGENT_NO_ANSWER' } }])
+    off()
+    await ask(agent, 'B')
+    const read = transcript(spine.model.requests.at(-1)!.messages)
+    expect(read.filter(line => line.startsWith('user'))).toEqual(['user: A', 'user: B'])
   })
 
   it('that lets nothing in ends the turn, once', async () => {

@@ -89,7 +89,8 @@ export class LlmRuntime extends Service implements LlmService {
             closingFailed: error => ctx.logger.debug(`closing a stream of ${provider} failed: %o`, error),
           })
         : failed(this.noAdapter(provider, scope))
-    return waterfall(ctx, scope, 'llm/stream', normal.request, attempt)
+    const stream: unknown = waterfall(ctx, scope, 'llm/stream', normal.request, attempt)
+    return isStream(stream) ? stream : failed(noStream())
   }
 
   modelInfo({ provider, model }: Route): ModelInfo | undefined {
@@ -116,6 +117,18 @@ export class LlmRuntime extends Service implements LlmService {
     })
   }
 }
+
+const isStream = (value: unknown): value is AsyncIterable<StreamChunk> =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as AsyncIterable<StreamChunk>)[Symbol.asyncIterator] === 'function'
+
+const noStream = () =>
+  new LlmError({
+    code: 'UNKNOWN',
+    message: 'a listener of llm/stream answered with no stream',
+    fix: 'return next(), or what wraps it, and not from an async function',
+  })
 
 async function* failed({ failure }: LlmError): AsyncGenerator<StreamChunk> {
   yield { type: 'finish', reason: 'error', failure }

@@ -317,6 +317,16 @@ describe('llm/stream', () => {
     expect('system' in heard[0]!).toBe(false)
   })
 
+  it.each([[undefined], [null], [{}], [Promise.resolve()], ['text']])(
+    'answered with %s is a failure in words',
+    async value => {
+      const root = await adapted(new Adapter(() => [...text('x'), stop]))
+      root.on('llm/stream', (() => value) as never)
+      const { reason, failure } = await answer(root)
+      expect([reason, failure?.message]).toEqual(['error', 'a listener of llm/stream answered with no stream'])
+    },
+  )
+
   it('of one scope is not heard in another', async () => {
     const root = await adapted(new Adapter(() => [...text('x'), stop]))
     const ctx = await host(root)
