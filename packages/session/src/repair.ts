@@ -88,13 +88,17 @@ function openTurn(events: readonly SessionEvent[]): OpenTurn | undefined {
         break
       case 'assistant/message':
         if (!open) break
+        // The line that began the step may be lost; what happened in it says which it was.
+        open.step ||= event.data.step
         open.answered = true
         for (const block of event.data.message.content) {
           if (block.type === 'tool-call') open.calls.set(block.id, { name: block.name, begun: false })
         }
         break
       case 'tool/call':
-        open?.calls.set(event.data.callId, { name: event.data.name, begun: true })
+        if (!open) break
+        open.step ||= event.data.step
+        open.calls.set(event.data.callId, { name: event.data.name, begun: true })
         break
       case 'tool/result': {
         const [block] = event.data.message.content

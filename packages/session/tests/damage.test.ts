@@ -4,6 +4,7 @@ import { textOf } from '@cambium/llm'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { bootStore, linesOf, logOf, scratch, user } from './boot.ts'
+import { answer, call } from './script.ts'
 
 const texts = (session: { deriveMessages(): readonly Parameters<typeof textOf>[0][] }) =>
   session.deriveMessages().map(textOf)
@@ -244,6 +245,29 @@ it('a journalled answer that was damaged is passed over', async () => {
     const again = await next.ctx.sessions.resume('half')
     expect(again.deriveMessages()).toEqual([])
     expect(again.last('turn/end')?.data.reason).toEqual({ kind: 'interrupted' })
+    await next.stop()
+  }
+})
+
+it('a call that was running is answered also when the line that began its step is lost', async () => {
+  const folder = scratch()
+  const { ctx, stop } = await bootStore(folder)
+  const session = ctx.sessions.create('cut')
+  session.append('turn/start', { turn: 1 })
+  session.append('step/start', { turn: 1, step: 2 })
+  session.append('assistant/message', answer(2, 'let me see', 'a', 'b'))
+  session.append('tool/call', call(2, 'a'))
+  await ctx.sessions.flush(session)
+  const path = logOf(folder, 'cut')
+  const lines = readFileSync(path, 'utf8').split('\n')
+  await stop()
+  for (const lost of ['step/start', 'assistant/message']) {
+    writeFileSync(path, lines.filter(line => !line.includes('step/start') && !line.includes(`"${lost}"`)).join('\n'))
+    const next = await bootStore(folder)
+    const again = await next.ctx.sessions.resume('cut')
+    expect(again.last('turn/end')?.data.reason).toEqual({ kind: 'interrupted' })
+    expect(again.last('tool/result')?.data).toMatchObject({ turn: 1, step: 2 })
+    expect(again.last('step/end')?.data).toEqual({ turn: 1, step: 2 })
     await next.stop()
   }
 })
