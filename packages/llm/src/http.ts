@@ -100,6 +100,11 @@ export class HttpTransport {
   }
 }
 
+/** True for an address that an exchange can be had with. */
+export function isWebAddress(address: string): boolean {
+  return URL.canParse(address) && /^https?:$/.test(new URL(address).protocol)
+}
+
 /** True for this machine's own names and addresses; they are never reached through a proxy. */
 export function isLoopback(hostname: string): boolean {
   return /^(localhost|.*\.localhost|127(\.\d+){3}|\[?::1\]?|0\.0\.0\.0)$/i.test(hostname)

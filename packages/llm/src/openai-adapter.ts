@@ -11,7 +11,7 @@ import {
   redact,
 } from './failure.ts'
 import { isRecord } from './failure-code.ts'
-import { AnswerTimeout, type HttpTransport, readText, release } from './http.ts'
+import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
 import type { ProviderConfig } from './openai.ts'
 import { type Endpoint, headersOf, readEndpoint, usable } from './openai-endpoint.ts'
 import { RequestWriter } from './openai-request.ts'
@@ -124,7 +124,7 @@ export class OpenAiAdapter extends LlmAdapter {
 
   private async send(request: LlmRequest, endpoint: Endpoint, subject: FailureSubject): Promise<IncomingMessage> {
     const { transport, limits } = this.options
-    if (!URL.canParse(endpoint.base)) {
+    if (!isWebAddress(endpoint.base)) {
       const [variable] = this.options.entry.bases
       throw new LlmError({
         code: 'INVALID_REQUEST',

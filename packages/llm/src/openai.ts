@@ -2,7 +2,7 @@
 
 import { type Context, HarnessError, MAX_TIMER_MS } from '@cambium/core'
 import Schema from 'schemastery'
-import { HttpTransport } from './http.ts'
+import { HttpTransport, isWebAddress } from './http.ts'
 import type {} from './index.ts'
 import { OpenAiAdapter } from './openai-adapter.ts'
 import { DIALECT, type Dialect } from './openai-request.ts'
@@ -94,7 +94,7 @@ export function apply(ctx: Context, config: Config) {
 
 function configured(provider: string, settings: ProviderConfig, known: RouteEntry | undefined): RouteEntry {
   const { baseURL = '' } = settings
-  if (baseURL ? !URL.canParse(baseURL) : !known) {
+  if (baseURL ? !isWebAddress(baseURL) : !known) {
     const problem = baseURL ? `"${baseURL}" is no web address` : 'it has no address'
     throw new HarnessError('LLM_ADDRESS_INVALID', `the provider ${provider} cannot be used: ${problem}`, {
       fix: `give providers.${provider}.baseURL an address such as https://models.example.com/v1`,

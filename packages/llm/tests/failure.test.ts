@@ -202,15 +202,18 @@ describe('a server that cannot be reached', () => {
     await expect(at('not an address')).rejects.toThrow(
       /LLM_ADDRESS_INVALID: .*test cannot be used: "not an address" is no web address/,
     )
+    await expect(at('file:///etc/passwd')).rejects.toThrow('"file:///etc/passwd" is no web address')
     await expect(at('')).rejects.toThrow(/it has no address(.|\n)*give providers\.test\.baseURL/)
     const root = await connected('https://models.invalid')
-    vi.stubEnv('OPENAI_BASE_URL', 'http://')
     vi.stubEnv('OPENAI_API_KEY', 'k-abcdef')
-    expect((await answer(root, { provider: 'openai' })).failure).toMatchObject({
-      code: 'INVALID_REQUEST',
-      message: expect.stringMatching(/is no web address/),
-      fix: 'correct the base address in OPENAI_BASE_URL',
-    })
+    for (const address of ['http://', 'http://a b']) {
+      vi.stubEnv('OPENAI_BASE_URL', address)
+      expect((await answer(root, { provider: 'openai' })).failure).toMatchObject({
+        code: 'INVALID_REQUEST',
+        message: `"${address}" is no web address`,
+        fix: 'correct the base address in OPENAI_BASE_URL',
+      })
+    }
   })
 })
 
