@@ -15,7 +15,7 @@ import { root } from './modules.mjs'
 const here = dirname(fileURLToPath(import.meta.url))
 
 /** Besides the rows of the default tree and the commands: what `cambium run` loads by itself. */
-const START = ['packages/cli/src/run.ts', 'packages/cli/src/headless.ts']
+const START = ['packages/cli/src/run.ts', 'packages/cli/src/headless.ts', 'packages/loader/src/commands/start.ts']
 
 export async function writeCode(out, modules, chunks) {
   const start = closure(startChunks(modules, chunks), chunks)
