@@ -116,8 +116,11 @@ declare module '@cambium/session' {
 
 declare module 'cordis' {
   interface Context {
+    /** Who is alive: creates, resumes and finds agents, each with its inbox, its scope and its log. */
     agents: Agents
+    /** What a model is told: named sections in order, by scope. */
     systemPrompt: SystemPrompt
+    /** What a person may type with a slash in front, whatever the surface. */
     commands: Commands
   }
   interface Events {

@@ -21,7 +21,7 @@ export function lookAt(stream: Output, env: Readonly<Record<string, string | und
 
 declare module 'cordis' {
   interface Context {
-    /** Of the command that mounted the tree; absent when something else did. */
+    /** Where the command that mounted the tree writes; absent when something else mounted it. */
     surface: Surface
   }
 }

@@ -47,6 +47,7 @@ export interface RetryNotice {
 
 declare module 'cordis' {
   interface Context {
+    /** Models: adapters by provider, the choice of a route, and one attempt at an answer as a stream. */
     llm: LlmService
   }
   interface Events {

@@ -11,6 +11,7 @@ import type { FiniteWork, Work } from './work.ts'
 
 declare module 'cordis' {
   interface Context {
+    /** What a plugin knows of the program that mounted its tree: its arguments, its finite work, its end. */
     app: App
   }
 }

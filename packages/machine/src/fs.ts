@@ -110,6 +110,7 @@ export type FsErrorCode =
 
 declare module 'cordis' {
   interface Context {
+    /** Files: bounded reads, writes in one step, one lock for each real path. */
     fs: FileSystem
   }
 }

@@ -110,6 +110,7 @@ export function outputText(result: Pick<ProcessResult, 'output'>, stream?: Outpu
 
 declare module 'cordis' {
   interface Context {
+    /** Programs: runs one to its end with bounded output, or talks with one; none outlives its plugin. */
     process: ProcessHost
   }
 }

@@ -102,7 +102,9 @@ export interface SessionPersistence {
 
 declare module 'cordis' {
   interface Context {
+    /** Live sessions: the log of what happened in a conversation, its event types, forks and resuming. */
     sessions: Sessions
+    /** Where sessions are stored; replaceable, and sessions live in memory without it. */
     sessionPersistence: SessionPersistence
   }
   interface Events {

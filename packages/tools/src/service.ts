@@ -76,7 +76,9 @@ export interface Approval {
 
 declare module 'cordis' {
   interface Context {
+    /** What an agent can do: definitions of tools, and the pipeline that every call passes. */
     tools: Tools
+    /** Whom a call is put to that policy lets somebody decide; when nobody provides it, the call is denied. */
     approval: Approval
   }
   interface Events {
