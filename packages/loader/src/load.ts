@@ -10,10 +10,14 @@ import { parseYaml } from './yaml.ts'
  * A tree's text: a file, or text that is treated as if it stood in `file` (`./cordis.yml` by default). A program may
  * give the data that such a text would have.
  */
-export type TreeSource =
+export type TreeSource = (
   | { readonly file: string }
   | { readonly text: string; readonly file?: string }
   | { readonly data: unknown; readonly file?: string }
+) & {
+  /** A name for whose text it is; what is read from it tells it in its provenance. */
+  readonly layer?: string
+}
 
 const UNREADABLE: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
@@ -26,29 +30,34 @@ const UNREADABLE: Readonly<Record<string, string>> = {
 
 export class TreeFiles {
   /** Absolute paths of all that was read, or tried. */
-  readonly names = new Set<string>()
+  readonly names: Set<string>
+  readonly sources: Source[] = []
   private readonly mistakes: HarnessError[]
   /** An included file is parsed once, so that its expressions are evaluated once. */
   private readonly included = new Map<string, { value: Value | undefined }>()
 
-  constructor(mistakes: HarnessError[]) {
+  constructor(mistakes: HarnessError[], names = new Set<string>()) {
     this.mistakes = mistakes
+    this.names = names
   }
 
   parse(from: TreeSource, source: Source): Value | undefined {
+    this.sources.push(source)
     if ('data' in from) return fromData(from.data, source)
     const text = 'text' in from ? from.text : this.read(source.file, undefined)
     return text === undefined ? undefined : parseYaml(text, source, this.mistakes)
   }
 
   /** The value of a file that is named at `where`; undefined when it has mistakes, which are told then. */
-  include(file: string, where: string): { value: Value | undefined } | undefined {
+  include(file: string, where: string, layer: string | undefined): { value: Value | undefined } | undefined {
     const known = this.included.get(file)
     if (known) return known
     const text = this.read(file, where)
     if (text === undefined) return undefined
     const before = this.mistakes.length
-    const included = { value: parseYaml(text, createSource(file), this.mistakes) }
+    const source = createSource(file, layer)
+    this.sources.push(source)
+    const included = { value: parseYaml(text, source, this.mistakes) }
     if (this.mistakes.length > before) return undefined
     this.included.set(file, included)
     return included

@@ -9,7 +9,7 @@ import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from
 import { TreeFiles, type TreeSource } from './load.ts'
 import { throwMistakes } from './mistakes.ts'
 import { inRow, type Row, type RowKeys, readKeys } from './row.ts'
-import { createSource, placeOf, type Source } from './source.ts'
+import { createSource, placeOf, type Source, type Spot } from './source.ts'
 import { ABSENT, describe, type Expression, locate, type MapValue, toData, type Value } from './value.ts'
 
 export interface ReadOptions {
@@ -24,6 +24,13 @@ export interface ReadOptions {
    * since it may belong to another tree of the same start.
    */
   unmatched?: 'refuse' | 'report'
+  /**
+   * Evaluates no expression: what one decides stays open. A row whose `disabled` is one counts as enabled, an include
+   * whose path is one has no rows, `config` leaves them out. For programs that show a tree instead of mounting it.
+   */
+  inspect?: boolean
+  /** Is given the path of every file that is looked for, also when the reading fails. */
+  tried?: Set<string>
 }
 
 export interface TreeFile {
@@ -34,6 +41,8 @@ export interface TreeFile {
   readonly rows: readonly Row[]
   /** Every file that was read: the tree's own, includes and patches. */
   readonly files: readonly string[]
+  /** The texts that were read, with whose each is. */
+  readonly sources: readonly Source[]
   /** Layers that matched no row, by their place; only when they were not to be refused. */
   readonly unmatched: ReadonlyMap<string, HarnessError>
 }
@@ -71,24 +80,26 @@ class TreeReader {
   private readonly files: TreeFiles
   private readonly unmatched = new Map<string, HarnessError>()
   private readonly mistakes: HarnessError[] = []
+  /** Includes whose rows stay unknown, since their paths are expressions. */
+  private readonly open = new Set<string>()
   private layers: Layer[] = []
   /** Place of each id by its lower-case spelling: ids that differ by case only are told apart by nobody. */
   private ids = new Map<string, { id: string; at: string }>()
 
   constructor(options: ReadOptions) {
     this.options = options
-    this.files = new TreeFiles(this.mistakes)
+    this.files = new TreeFiles(this.mistakes, options.tried)
     this.env = options.env ?? process.env
-    this.evaluate = createEvaluator(this.env)
+    this.evaluate = options.inspect ? () => ABSENT : createEvaluator(this.env)
   }
 
   read(source: TreeSource): TreeFile {
     const file = resolve(source.file ?? 'cordis.yml')
-    const root = createSource(file)
+    const root = createSource(file, source.layer)
     const value = this.files.parse(source, root)
     throwMistakes(this.mistakes, root.label)
     const patches = (this.options.patches ?? []).flatMap(patch => {
-      const patchSource = createSource(resolve(patch.file ?? 'patch.yml'))
+      const patchSource = createSource(resolve(patch.file ?? 'patch.yml'), patch.layer)
       return patchLayers(this.files.parse(patch, patchSource), this.mistakes)
     })
     throwMistakes(this.mistakes, 'the patches')
@@ -106,7 +117,14 @@ class TreeReader {
     }
     this.unusedLayers()
     throwMistakes(this.mistakes, root.label)
-    return { label: root.label, file, rows, files: [...this.files.names], unmatched: this.unmatched }
+    return {
+      label: root.label,
+      file,
+      rows,
+      files: [...this.files.names],
+      sources: this.files.sources,
+      unmatched: this.unmatched,
+    }
   }
 
   private rows(list: Value | undefined, above: Above): Row[] {
@@ -164,7 +182,7 @@ class TreeReader {
       return undefined
     }
     this.ids.set(id.toLowerCase(), { id, at })
-    const changed = this.override(value, id, born)
+    const { changed, changes } = this.override(value, id, born)
     const keys = readKeys(changed, id, { mistakes: this.mistakes, evaluate: this.evaluate, env: this.env })
     if (!keys) return undefined
     const path = [...above.path, index]
@@ -191,24 +209,28 @@ class TreeReader {
       intercept: keys.intercept,
       path,
       children: kind === 'plugin' ? [] : this.children(kind, keys, id, below),
+      written: changed,
+      changes,
       locate: wanted => (keys.config ? locate(keys.config.value, wanted, keys.config.spot) : { place: at }),
       environment,
     }
   }
 
-  private override(row: MapValue, id: string, born: number): MapValue {
+  private override(row: MapValue, id: string, born: number): { changed: MapValue; changes: Spot[] } {
     let changed = row
+    const changes: Spot[] = []
     this.layers.forEach((layer, index) => {
       if (layer.kind !== 'override' || layer.id !== id || index < born) return
       layer.used = true
       try {
         changed = layer.change(changed)
+        changes.push(layer.spot)
       } catch (error) {
         if (!(error instanceof HarnessError)) throw error
         this.mistakes.push(error)
       }
     })
-    return changed
+    return { changed, changes }
   }
 
   private config({ config }: RowKeys, id: string, environment: Map<string, string | undefined>): unknown {
@@ -241,6 +263,10 @@ class TreeReader {
     const entry = value.kind === 'map' ? value.entries.get('path') : undefined
     const extra = value.kind === 'map' ? [...value.entries.keys()].find(key => key !== 'path') : undefined
     if (extra) this.includeMistake(keys, id, `\`include\` has no setting \`${extra}\``)
+    if (this.options.inspect && entry?.value.kind === 'expression') {
+      this.open.add(id)
+      return []
+    }
     let path: unknown
     try {
       path = entry && toData(entry.value, this.evaluate)
@@ -265,7 +291,7 @@ class TreeReader {
       this.mistakes.push(new HarnessError('TREE_INCLUDE_CYCLE', `files include each other: ${chain}`, { where, fix }))
       return []
     }
-    const included = this.files.include(file, where)
+    const included = this.files.include(file, where, from.layer)
     if (!included) return []
     return this.rows(included.value, { ...below, files: [...below.files, file] })
   }
@@ -284,7 +310,7 @@ class TreeReader {
       return [setLayer(option, ids, workingFolder())]
     } catch (error) {
       if (!(error instanceof HarnessError)) throw error
-      this.strayLayer(error)
+      this.strayLayer(error, option)
       return []
     }
   }
@@ -294,11 +320,12 @@ class TreeReader {
     for (const layer of this.layers) {
       if (layer.used) continue
       const id = layer.kind === 'override' ? layer.id : layer.anchor?.id
-      if (id !== undefined) this.strayLayer(unknownTarget(id, ids, layer.spot))
+      if (id !== undefined) this.strayLayer(unknownTarget(id, ids, layer.spot), id)
     }
   }
 
-  private strayLayer(mistake: HarnessError) {
+  private strayLayer(mistake: HarnessError, target: string) {
+    if ([...this.open].some(id => target.startsWith(`${id}:`))) return
     const report = this.options.unmatched === 'report' && mistake.code === 'TREE_TARGET_UNKNOWN'
     if (report) this.unmatched.set(mistake.where!, mistake)
     else this.mistakes.push(mistake)

@@ -45,6 +45,10 @@ export interface Row {
   readonly path: readonly number[]
   /** Rows of a group or include. */
   readonly children: readonly Row[]
+  /** The whole row as its file and the layers wrote it: each part knows its place, expressions are not evaluated. */
+  readonly written: MapValue
+  /** Where the layers stand that changed it, in order. */
+  readonly changes: readonly Spot[]
   /** The place of a part of `config`. */
   locate(path: readonly PropertyKey[]): Located
   /** The variables that `config` refers to. Their values are kept out of messages. */

@@ -9,6 +9,8 @@ export interface Source {
   readonly file: string
   /** How the file is called in messages. */
   readonly label: string
+  /** Whose text it is: the name that `TreeSource.layer` gave it, handed on to the files that it includes. */
+  readonly layer?: string | undefined
   /** Absent for what was not written in lines: an option, or a program's data. */
   text?: string
   /** Where each line of the text begins. */
@@ -20,13 +22,13 @@ export interface Spot {
   readonly offset: number
 }
 
-export function createSource(file: string, label = labelOf(file)): Source {
-  return { file, label }
+export function createSource(file: string, layer?: string): Source {
+  return { file, label: labelOf(file), layer }
 }
 
 /** A command-line option as a source: it has a name, but no lines. */
 export function optionSource(option: string, cwd: string): Source {
-  return { file: `${cwd}/`, label: option }
+  return { file: `${cwd}/`, label: option, layer: 'option' }
 }
 
 /** `cordis.yml:12:3`, or the option's own text. */
