@@ -3,13 +3,14 @@
 import { type Context, createRoot, type RootOptions, renderLog } from '@cambium/core'
 import { App } from './app.ts'
 import type { TreeSource } from './load.ts'
-import { type ReadOptions, readTree, type TreeFile } from './read.ts'
+import type { ReadOptions, TreeFile } from './read.ts'
+import { TreeReading } from './reading.ts'
 import { createTree, type Tree, type TreeOptions } from './tree.ts'
 import { exitCode, FiniteWork } from './work.ts'
 
 const WORK_REST_MS = 7_000
 
-export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label'> {
+export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label' | 'reading'> {
   /** `ctx.app.args`. */
   args?: readonly string[]
   /** How long finite work that is told to end may take before its plugins are disposed under it, in milliseconds. */
@@ -19,6 +20,7 @@ export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions,
 export interface BootedTree {
   readonly ctx: Context
   readonly tree: Tree
+  /** What the tree was made from: its first reading, or that of the last change. */
   readonly source: TreeFile
   /** Resolves with the exit code once the tree has ended, by `ctx.app.exit()` or by `dispose()`. Never rejects. */
   readonly ended: Promise<number>
@@ -40,7 +42,8 @@ export interface LoadedTree extends BootedTree {
 
 /** Reads a tree into a root context of its own; mounts nothing yet. @throws HarnessError for mistakes in the files. */
 export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTree {
-  const source = readTree(from, options)
+  const reading = new TreeReading(from, options)
+  const { label } = reading.current
   const ctx = createRoot(options)
   let code = 0
   let requested = false
@@ -61,8 +64,8 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
     failed: error => ctx.logger('app').error(renderLog(error, true)),
     done: exit,
   })
-  new App(ctx, { label: source.label, args: options.args ?? [], env: options.env ?? process.env, exit, work })
-  const tree = createTree(ctx, { ...options, label: source.label })
+  new App(ctx, { label, args: options.args ?? [], env: options.env ?? process.env, exit, work })
+  const tree = createTree(ctx, { ...options, label, reading })
 
   function dispose(reason = 'disposed'): Promise<void> {
     disposal ??= (async () => {
@@ -77,7 +80,7 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
 
   async function mount(): Promise<void> {
     try {
-      await tree.apply(source.rows)
+      await tree.apply(reading.current.rows)
     } catch (error) {
       await dispose()
       throw error
@@ -90,7 +93,18 @@ export function loadTree(from: TreeSource, options: BootOptions = {}): LoadedTre
     else if (!disposal) work.begin()
   }
 
-  return { ctx, tree, source, ended, dispose, mount, begin, check: () => tree.check(source.rows) }
+  return {
+    ctx,
+    tree,
+    get source() {
+      return reading.current
+    },
+    ended,
+    dispose,
+    mount,
+    begin,
+    check: () => tree.check(reading.current.rows),
+  }
 }
 
 /**

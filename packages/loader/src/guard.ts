@@ -14,20 +14,23 @@ class Reported extends AggregateError {
 
 const initHooks = Symbol.for('cordis.initHooks')
 
+export interface Watch {
+  /** Told of a failure, each time the plugin is started. */
+  readonly failed: (error: HarnessError) => void
+  /** Told how long a start took, in milliseconds. */
+  readonly started: (ms: number) => void
+  /** Once given up, nobody waits for the start any more, so that what it holds already can be disposed. */
+  readonly given: AbortSignal
+}
+
 /**
- * A plugin that runs `loaded` for `row`. `failed` is told of a failure, each time the plugin is started. Once `given` up,
- * nobody waits for its start any more, so that what it holds already can be disposed.
+ * A plugin that runs `loaded` for `row`.
  *
  * What the plugin returns becomes an effect of it. Cordis drops what a plain `function apply` returns and takes any
  * other value for a mistake; here a function is a disposer, also one of a list or a generator; a promise is awaited; other
  * values are of no account.
  */
-export function guarded(
-  row: Row,
-  loaded: LoadedPlugin,
-  failed: (error: HarnessError) => void,
-  given: AbortSignal,
-): Plugin.Object {
+export function guarded(row: Row, loaded: LoadedPlugin, { failed, started, given }: Watch): Plugin.Object {
   const fail = (error: unknown): never => {
     failed(explainFailure(row, loaded, error))
     throw new Reported()
@@ -38,9 +41,12 @@ export function guarded(
     inject: neededBy(loaded.inject, row.inject),
     // An arrow function: cordis would call anything with a prototype as a constructor.
     apply: (ctx, config) => {
+      const begun = performance.now()
+      const done = () => started(performance.now() - begun)
       try {
         const starting = settle(ctx, start(loaded.plugin, ctx, config), fail)
-        return starting && Promise.race([starting, whenAborted(given)])
+        if (!starting) return done()
+        return Promise.race([starting.then(done), whenAborted(given)])
       } catch (error) {
         return error instanceof Reported ? Promise.reject(error) : fail(error)
       }

@@ -1,10 +1,16 @@
-/** What public plugins look at to learn which row they are: `fiber.entry` and `ctx.loader`. */
+/** What public plugins look at to learn which row they are: `fiber.entry`. */
 
-import { type Context, type Fiber, Service } from '@cambium/core'
-import type { Entry } from '@cordisjs/loader'
+import type { Context, Fiber } from '@cambium/core'
 import type { Row } from './row.ts'
+import type { TreeLoader } from './tree-loader.ts'
 
-/** The key under which a row's context carries its entry; the one that @cordisjs/loader uses. */
+declare module 'cordis' {
+  interface Fiber {
+    entry?: RowEntry
+  }
+}
+
+/** The key under which a row's context carries its entry; the one that `@cordisjs/loader` uses. */
 export const ENTRY = Symbol.for('cordis.entry')
 
 /** The part of an `Entry` that is read from outside; it is never driven. */
@@ -36,43 +42,7 @@ export class RowEntry {
   }
 }
 
-/** `ctx.loader`, for reading: the rows that are mounted, and which of them a fiber belongs to. */
-export class TreeLoader extends Service {
-  readonly list: () => Iterable<RowEntry>
-
-  constructor(ctx: Context, list: () => Iterable<RowEntry>) {
-    super(ctx, 'loader')
-    this.list = list
-  }
-
-  *entries(): Generator<RowEntry, void, void> {
-    yield* this.list()
-  }
-
-  resolve(id: string): RowEntry {
-    for (const entry of this.list()) if (entry.id === id) return entry
-    throw new Error(`cannot resolve entry ${id}`)
-  }
-
-  /** The id of the row that `fiber`, by default the caller's, belongs to. */
-  locate(fiber: Fiber = this.ctx.fiber): string | undefined {
-    for (let at = fiber; ; at = at.parent.fiber) {
-      const { entry } = at as { entry?: { id: string } }
-      if (entry) return entry.id
-      if (at === at.parent.fiber) return undefined
-    }
-  }
-
-  getTasks(): Promise<void>[] {
-    return [...this.list()].flatMap(({ fiber }) => fiber?.inertia ?? [])
-  }
-
-  async await(): Promise<void> {
-    for (let tasks = this.getTasks(); tasks.length; tasks = this.getTasks()) await Promise.allSettled(tasks)
-  }
-}
-
-/** Types of the public names come from @cordisjs/loader, whose classes are not driven here. */
+/** The fiber of a row carries its entry under the name that public plugins look at. */
 export function tagFiber(fiber: Fiber, entry: RowEntry): void {
-  ;(fiber as { entry?: Entry }).entry = entry as unknown as Entry
+  fiber.entry = entry
 }

@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Mount } from './mount.ts'
 import type { Row } from './row.ts'
+import type { TreeChange } from './tree-loader.ts'
 
 /** The mounts that may go on: unchanged, below kept groups, and still in the order they were mounted in. */
 export function keptMounts(
@@ -15,14 +16,39 @@ export function keptMounts(
   let last = -1
   for (const row of rows) {
     const mount = mounts.get(row.id)
-    if (!mount || remount.has(row.id) || !mount.fiber || !sameRow(mount.plan.row, row)) continue
-    if (mount.parent && kept.get(mount.parent.plan.row.id) !== mount.parent) continue
+    if (!mount || changed(row, mount, kept, remount)) continue
     // Registrations keep the order of rows, so one that moved ahead of others is mounted anew.
     if (position.get(row.id)! < last) continue
     last = position.get(row.id)!
     kept.set(row.id, mount)
   }
   return kept
+}
+
+/** What a change does, by what it keeps. */
+export function changeOf(
+  rows: readonly Row[],
+  mounts: ReadonlyMap<string, Mount>,
+  kept: ReadonlyMap<string, Mount>,
+  remount: ReadonlySet<string> = new Set(),
+): TreeChange {
+  const added: string[] = []
+  const remounted: string[] = []
+  const moved: string[] = []
+  for (const row of rows) {
+    const { id } = row
+    const mount = mounts.get(id)
+    if (!mount) added.push(id)
+    else if (!kept.has(id)) (changed(row, mount, kept, remount) ? remounted : moved).push(id)
+  }
+  const ids = new Set(rows.map(({ id }) => id))
+  return { added, removed: [...mounts.keys()].filter(id => !ids.has(id)), remounted, moved }
+}
+
+/** Other than by its place among the rows. */
+function changed(row: Row, mount: Mount, kept: ReadonlyMap<string, Mount>, remount: ReadonlySet<string>): boolean {
+  if (remount.has(row.id) || !mount.fiber || !sameRow(mount.plan.row, row)) return true
+  return mount.parent !== undefined && kept.get(mount.parent.plan.row.id) !== mount.parent
 }
 
 function sameRow(a: Row, b: Row): boolean {

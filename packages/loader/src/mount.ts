@@ -3,10 +3,11 @@
 import { pathToFileURL } from 'node:url'
 import { type Context, type Fiber, type HarnessError, stateOf, withRow } from '@cambium/core'
 import { guarded } from './guard.ts'
-import { ENTRY, RowEntry, type TreeLoader, tagFiber } from './identity.ts'
+import { ENTRY, RowEntry, tagFiber } from './identity.ts'
 import type { LoadedPlugin } from './module.ts'
 import type { Row } from './row.ts'
 import { copyData } from './schema.ts'
+import type { TreeLoader } from './tree-loader.ts'
 
 /** A row that is ready to be mounted, or the reason why it cannot be. */
 export interface Plan {
@@ -15,6 +16,8 @@ export interface Plan {
   readonly loaded?: LoadedPlugin
   /** Validated, as the file says it; the fiber runs it through the schema again. */
   readonly config?: unknown
+  /** How long the module took to resolve and to load. */
+  readonly importMs?: number
   readonly failure?: HarnessError
 }
 
@@ -27,6 +30,8 @@ export interface Mount {
   /** Absent when the row could not even be imported. */
   readonly fiber: Fiber | undefined
   failure: HarnessError | undefined
+  /** How long its last start took. */
+  startMs: number | undefined
   /** Ends the wait for a start that does not end. */
   readonly giveUp: () => void
   /** While its transaction runs, which reports failures by itself. */
@@ -57,7 +62,7 @@ export function createMount(plan: Plan, request: MountRequest): Mount {
   const given = new AbortController()
   const plugin =
     row.kind === 'plugin'
-      ? loaded && guarded(row, loaded, error => failed(error), given.signal)
+      ? loaded && guarded(row, loaded, { failed, started, given: given.signal })
       : { name: row.id, apply: () => undefined }
   // Not `base.plugin`: that captures a stack for each of a thousand rows, which says less than the row's place.
   const fiber = plugin && base.registry.plugin(plugin, copyData(plan.config), () => [`    at ${row.at}`]).ctx.fiber
@@ -71,6 +76,7 @@ export function createMount(plan: Plan, request: MountRequest): Mount {
     ctx: fiber?.ctx ?? base,
     fiber,
     failure: plan.failure,
+    startMs: undefined,
     giveUp: () => given.abort(),
     starting: true,
     mark,
@@ -78,6 +84,10 @@ export function createMount(plan: Plan, request: MountRequest): Mount {
   function failed(error: HarnessError) {
     mount.failure = error
     if (!mount.starting) request.failedLate(mount, error)
+  }
+  function started(ms: number) {
+    mount.startMs = ms
+    mount.failure = undefined
   }
   return mount
 }

@@ -44,7 +44,10 @@ export async function prepareRows(rows: readonly Row[], options: PrepareOptions)
       if (loaded.plugin.Config && !loaded.plugin.Config['~standard']) return refused(row, [mistake(row, noSchema(row))])
       const checked = checkConfig(row, loaded.plugin)
       if ('mistakes' in checked) return refused(row, checked.mistakes)
-      return { plan: { row, url: loaded.url, loaded: loaded.plugin, config: checked.config }, mistakes: [] }
+      return {
+        plan: { row, url: loaded.url, loaded: loaded.plugin, config: checked.config, importMs: loaded.ms },
+        mistakes: [],
+      }
     }),
   )
   try {
@@ -68,19 +71,21 @@ interface Problem {
   readonly cause?: unknown
 }
 
-type Loaded = { readonly url: string; readonly plugin: LoadedPlugin } | Problem
+type Loaded = { readonly url: string; readonly plugin: LoadedPlugin; readonly ms: number } | Problem
 
 async function load(row: Row, options: PrepareOptions, bound: Bound): Promise<Loaded> {
   const { modules } = options
-  if (modules && Object.hasOwn(modules, row.name)) return found(row.name, modules[row.name], row)
+  const begun = performance.now()
+  const found = (url: string, exports: unknown) => pluginOf(url, exports, row, performance.now() - begun)
+  if (modules && Object.hasOwn(modules, row.name)) return found(row.name, modules[row.name])
   const resolved = await resolveModule(row.name, row.from)
   if ('problem' in resolved) return { code: 'TREE_MODULE_NOT_FOUND', ...resolved }
   try {
     const ours = installation().load?.(resolved.url)
-    if (ours) return found(resolved.url, ours, row)
+    if (ours) return found(resolved.url, ours)
     await installation().prepare?.(resolved.url)
     const run = options.import ?? (url => importModule(url, row.from))
-    return found(resolved.url, await bound.hold(run(resolved.url)), row)
+    return found(resolved.url, await bound.hold(run(resolved.url)))
   } catch (error) {
     return { code: 'TREE_MODULE_FAILED', ...(await explainImport(row, resolved.url, error)), cause: error }
   }
@@ -110,9 +115,9 @@ function loadingBound({ settleMs = SETTLE_MS, signal }: PrepareOptions) {
   }
 }
 
-function found(url: string, exports: unknown, row: Row): Loaded {
+function pluginOf(url: string, exports: unknown, row: Row, ms: number): Loaded {
   const plugin = findPlugin(exports)
-  if (plugin) return { url, plugin }
+  if (plugin) return { url, plugin, ms }
   return {
     code: 'TREE_PLUGIN_INVALID',
     problem: `${row.name} has no \`apply\`: ${describeExports(exports)}`,

@@ -4,9 +4,9 @@
  * touches nothing.
  */
 
-import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError, rowOf } from '@cambium/core'
-import { TreeLoader } from './identity.ts'
-import { keptMounts } from './kept.ts'
+import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError, notify, rowOf } from '@cambium/core'
+import { changeOf, keptMounts } from './kept.ts'
+import { KeptState } from './kept-state.ts'
 import { throwMistakes } from './mistakes.ts'
 import {
   createMount,
@@ -19,12 +19,16 @@ import {
   waitsOf,
 } from './mount.ts'
 import { type PrepareOptions, prepareRows, SETTLE_MS, usesOf } from './prepare.ts'
+import type { TreeReading } from './reading.ts'
 import type { Row } from './row.ts'
 import { explainWaiting, findCycles, type Provider } from './services.ts'
+import { type ChangeCause, type TreeChange, TreeLoader } from './tree-loader.ts'
 
 export interface TreeOptions extends PrepareOptions {
   /** How the tree is called in messages. */
   label?: string
+  /** Where its rows come from, so that they can be read again. */
+  reading?: TreeReading
 }
 
 export interface ApplyOptions {
@@ -45,6 +49,9 @@ export interface RowState {
   /** Services that it and its inner plugins do provide now. */
   readonly provides: readonly string[]
   readonly fiber: Fiber | undefined
+  /** How long its module took to be found and loaded, and its last start, in milliseconds. */
+  readonly importMs: number | undefined
+  readonly startMs: number | undefined
 }
 
 /** A tree on `ctx`, still empty. One context carries one tree: it provides `ctx.loader`. */
@@ -59,6 +66,7 @@ export class Tree {
   private readonly options: TreeOptions
   private readonly loader: TreeLoader
   private readonly realms = new Map<string, symbol>()
+  private readonly state = new KeptState()
   private listed: readonly Row[] = []
   /** In the order of the file. */
   private mounts = new Map<string, Mount>()
@@ -72,7 +80,16 @@ export class Tree {
   constructor(ctx: Context, options: TreeOptions) {
     this.ctx = ctx
     this.options = options
-    this.loader = new TreeLoader(ctx, () => [...this.mounts.values()].map(mount => mount.entry))
+    this.loader = new TreeLoader(ctx, {
+      entries: () => [...this.mounts.values()].map(mount => mount.entry),
+      rows: () => this.rows(),
+      files: () => options.reading?.files ?? [],
+      reload: wanted => this.reload(wanted),
+      create: () => Promise.reject(notYet('create')),
+      update: () => Promise.reject(notYet('update')),
+      remove: () => Promise.reject(notYet('remove')),
+      keep: (row, key, create) => this.state.keep(row, key, create),
+    })
   }
 
   /**
@@ -81,8 +98,19 @@ export class Tree {
    *
    * @throws HarnessError when a mistake was found, or a plugin failed; the tree then is what it was before.
    */
-  apply(rows: readonly Row[], options: ApplyOptions = {}): Promise<void> {
-    return this.enqueue(() => this.change(flatten(rows), options))
+  apply(rows: readonly Row[], options: ApplyOptions = {}): Promise<TreeChange> {
+    return this.transact('apply', () => this.change(flatten(rows), options))
+  }
+
+  /** Reads the tree's files again and applies what they say. @throws as {@link apply}, and for mistakes in the files */
+  reload(options: ApplyOptions = {}): Promise<TreeChange> {
+    const { reading } = this.options
+    return this.transact('reload', async () => {
+      const file = reading?.read()
+      const change = await this.change(file ? flatten(file.rows) : this.listed, options)
+      if (file) reading?.accept(file)
+      return change
+    })
   }
 
   /** Resolves, imports and validates `rows` without mounting any. @throws HarnessError with every mistake found. */
@@ -105,6 +133,8 @@ export class Tree {
         declares: mount?.plan.loaded?.provide ?? [],
         provides: provided.get(row.id) ?? [],
         fiber: mount?.fiber,
+        importMs: mount?.plan.importMs,
+        startMs: mount?.startMs,
       }
     })
   }
@@ -158,6 +188,22 @@ export class Tree {
     return result
   }
 
+  private transact(cause: ChangeCause, work: () => Promise<TreeChange>): Promise<TreeChange> {
+    return this.enqueue(async () => {
+      try {
+        const change = await work()
+        notify(this.ctx, undefined, 'loader/changed', change)
+        return change
+      } catch (error) {
+        const refusal = isHarnessError(error)
+          ? error
+          : new HarnessError('TREE_FAILED', errorMessage(error), { cause: error })
+        if (this.started && !this.ended) notify(this.ctx, undefined, 'loader/refused', refusal, cause)
+        throw refusal
+      }
+    })
+  }
+
   private busy(): Fiber[] {
     const busy: Fiber[] = []
     for (const runtime of this.ctx.registry.values()) {
@@ -181,16 +227,18 @@ export class Tree {
     return this.options.label ?? 'the tree'
   }
 
-  private async change(rows: readonly Row[], options: ApplyOptions): Promise<void> {
+  private async change(rows: readonly Row[], options: ApplyOptions): Promise<TreeChange> {
     if (this.ended) throw new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: this.label })
     const active = rows.filter(enabled)
     const kept = keptMounts(active, this.mounts, options.remount ?? new Set())
     const plans = await this.prepare(active, row => kept.get(row.id)?.plan)
 
+    const difference = changeOf(active, this.mounts, kept, options.remount)
     const before = [...this.mounts.values()]
     const formerRows = before.map(({ plan }) => plan.row)
     const dropped = before.filter(mount => kept.get(mount.plan.row.id) !== mount)
     for (const mount of [...dropped].reverse()) await this.drop(mount)
+    const forget = this.state.expect(active)
     const added: Mount[] = []
     try {
       for (const plan of plans) {
@@ -205,16 +253,18 @@ export class Tree {
       if (isHarnessError(error) && error.code === 'TREE_SETTLE_TIMEOUT') this.patienceMs = 0
       for (const mount of added.reverse()) await this.drop(mount)
       this.patienceMs = START_PATIENCE_MS
+      forget()
       before.forEach((mount, index) => {
         moveMount(mount, formerRows[index]!)
       })
       await this.restore(before, dropped)
-      throw isHarnessError(error) ? error : new HarnessError('TREE_FAILED', errorMessage(error), { cause: error })
+      throw error
     }
     for (const mount of added) mount.starting = false
     this.mounts = new Map(plans.map(({ row }) => [row.id, this.mounts.get(row.id)!]))
     this.listed = rows
     this.started = true
+    return difference
   }
 
   private async prepare(rows: readonly Row[], known: (row: Row) => Plan | undefined): Promise<Plan[]> {
@@ -291,6 +341,8 @@ export class Tree {
     }
   }
 }
+
+const notYet = (what: string) => new HarnessError('LOADER_CHANGE', `${what} is being built`)
 
 const enabled = (row: Row) => !row.disabled
 

@@ -21,6 +21,6 @@ export async function bootTree(from: string | TreeSource, options: BootOptions =
   const tree = await boot(source, { level: 'info', write: record => void records.push(record), ...options })
   return Object.assign(tree, {
     logs: () => records.map(record => `${record.level} ${record.name}: ${record.text}`).join('\n'),
-    restart: (id: string) => tree.tree.apply(tree.source.rows, { remount: new Set([id]) }),
+    restart: async (id: string) => void (await tree.ctx.loader.reload({ remount: new Set([id]) })),
   })
 }
