@@ -109,6 +109,7 @@ function generated(modules) {
   const text = {
     table: () => JSON.stringify(tableOf(modules)),
     tree: async () => JSON.stringify(await parsedTree()),
+    shipped: async () => JSON.stringify(await shippedPlugins()),
     later: name => `export * from '${name}'\n`,
     command: name => `${installation}export { main } from '${COMMANDS[name]}'\n`,
     loader: () => `${installation}export * from '${modules.find(({ specifier }) => specifier === LOADER).source}'\n`,
@@ -121,7 +122,7 @@ function generated(modules) {
       builder.onLoad({ filter: /.*/, namespace: 'release' }, async ({ path }) => {
         const [, kind, name] = /^release:(\w+)\/?(.*)$/.exec(path)
         const resolveDir = kind === 'share' || kind === 'later' ? dirname(installedFolder(name)) : root
-        const loader = kind === 'table' || kind === 'tree' ? 'json' : 'js'
+        const loader = ['table', 'tree', 'shipped'].includes(kind) ? 'json' : 'js'
         return { contents: await text[kind](name), resolveDir, loader }
       })
     },
@@ -130,26 +131,36 @@ function generated(modules) {
 
 /** The default tree as the loader itself reads it: its text, and the value that the text has. */
 async function parsedTree() {
-  const source = folder => join(root, 'packages/loader/src', folder)
-  const { outputFiles } = await build({
-    stdin: {
-      contents: `export { pack } from '${source('parsed.ts')}'\nexport { parseYaml } from '${source('yaml.ts')}'\n`,
-      resolveDir: root,
-    },
-    bundle: true,
-    write: false,
-    format: 'cjs',
-    platform: 'node',
-  })
-  const module = { exports: {} }
-  new Function('module', 'require', outputFiles[0].text)(module, createRequire(import.meta.url))
-  const { pack, parseYaml } = module.exports
+  const { pack, parseYaml } = await fromLoader({ pack: 'parsed.ts', parseYaml: 'yaml.ts' })
   const file = join(root, 'cordis.yml')
   const text = readFileSync(file, 'utf8')
   const mistakes = []
   const value = parseYaml(text, { file, label: 'cordis.yml' }, mistakes)
   if (mistakes.length) throw mistakes[0]
   return { text, value: pack(value) }
+}
+
+/** The plugins of the package, for messages that name a missing one. */
+async function shippedPlugins() {
+  const { readPlugins } = await fromLoader({ readPlugins: 'workspace-plugins.ts' })
+  return readPlugins(root)
+}
+
+/** What sources of the loader export, to be used while building. */
+async function fromLoader(names) {
+  const line = ([name, file]) => `export { ${name} } from '${join(root, 'packages/loader/src', file)}'`
+  const { outputFiles } = await build({
+    stdin: { contents: Object.entries(names).map(line).join('\n'), resolveDir: root },
+    bundle: true,
+    write: false,
+    format: 'cjs',
+    platform: 'node',
+    // None of what is used asks where it lies, which such a script could not tell.
+    logOverride: { 'empty-import-meta': 'silent' },
+  })
+  const module = { exports: {} }
+  new Function('module', 'require', outputFiles[0].text)(module, createRequire(import.meta.url))
+  return module.exports
 }
 
 /**

@@ -21,6 +21,7 @@ setInstallation({
     const id = ids.get(url)
     return id && load(id)
   },
+  shipped: async () => (await import('release:shipped')).default,
   async prepare(url) {
     // Module hooks cost more than a small tree takes to start, so that only a row from outside brings them.
     const outside = await import(`${home}lib/outside.mjs`)

@@ -1,6 +1,8 @@
 /** Where bare specifiers are looked up when the tree's own folder does not have them. */
 
+import { fileURLToPath } from 'node:url'
 import type { Parsed } from './parsed.ts'
+import type { ShippedPlugin } from './shipped.ts'
 
 export interface Installation {
   /** Answers a bare specifier with a URL, or undefined when the installation does not have it. */
@@ -13,6 +15,8 @@ export interface Installation {
   load?(url: string): unknown
   /** Called before any other row's module is imported; what it throws is that row's failure. */
   prepare?(url: string): void | Promise<void>
+  /** The plugins that it has, for messages that say which row is missing. */
+  shipped?(): readonly ShippedPlugin[] | Promise<readonly ShippedPlugin[]>
 }
 
 /** Run from source, the installation is the workspace that this package lies in. */
@@ -24,6 +28,10 @@ const workspace: Installation = {
     } catch {
       return undefined
     }
+  },
+  async shipped() {
+    const { readPlugins } = await import('./workspace-plugins.ts')
+    return readPlugins(fileURLToPath(new URL('../../../', import.meta.url)))
   },
 }
 
@@ -39,3 +47,11 @@ export function setInstallation(installation: Installation): () => void {
 }
 
 export const installation = (): Installation => current
+
+let shipped: { readonly of: Installation; readonly plugins: Promise<readonly ShippedPlugin[]> } | undefined
+
+/** The plugins of the installation; asked for once. */
+export function shippedPlugins(): Promise<readonly ShippedPlugin[]> {
+  if (shipped?.of !== current) shipped = { of: current, plugins: Promise.resolve(current.shipped?.() ?? []) }
+  return shipped.plugins
+}

@@ -4,7 +4,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, extname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { errorMessage, nearest } from '@cambium/core'
-import { installation } from './installation.ts'
+import { installation, shippedPlugins } from './installation.ts'
+import { suggestShipped } from './shipped.ts'
 import { labelOf } from './source.ts'
 
 export type Resolution = { readonly url: string } | { readonly problem: string; readonly fix: string }
@@ -54,12 +55,15 @@ async function resolveBare(specifier: string, from: string): Promise<Resolution>
   }
   const installed = await ours.resolve(specifier)
   if (installed && (!installed.startsWith('file:') || existsSync(fileURLToPath(installed)))) return { url: installed }
-  if (problem)
-    return { problem: `"${specifier}" cannot be resolved: ${problem}`, fix: 'correct the name or the package' }
+  const hint = suggestShipped(specifier, await shippedPlugins())
+  if (problem) {
+    const fix = hint ?? 'correct the name or the package'
+    return { problem: `"${specifier}" cannot be resolved: ${problem}`, fix }
+  }
   const bare = resolve(dirname(from), specifier)
   const fix = existsSync(bare)
     ? `did you mean "./${specifier}"? A relative file begins with ./`
-    : `install ${name} beside the tree, or correct the name`
+    : (hint ?? `install ${name} beside the tree, or correct the name`)
   return { problem: `no package "${name}" was found, neither beside the tree nor in the installation`, fix }
 }
 

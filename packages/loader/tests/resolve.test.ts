@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { bootTree, setInstallation } from '@cambium/loader'
+import { bootTree, findPlugin, setInstallation, shippedPlugins } from '@cambium/loader'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 let folder = ''
@@ -83,5 +83,43 @@ describe('a specifier', () => {
       /"near\/other" cannot be resolved: Package subpath '.\/other' is not/,
     )
     await expect(which('near/lost')).rejects.toThrow(/"near\/lost" cannot be resolved: its file .*lost.js is missing/)
+  })
+
+  test.each([
+    ['@cambium/toolbox/bsh', 'did you mean "@cambium/toolbox/bash"?'],
+    ['@cambium/tolbox/bash', 'did you mean "@cambium/toolbox/bash"?'],
+    ['@cambium/tool', 'did you mean "@cambium/tools"?'],
+    ['bash', 'did you mean "@cambium/toolbox/bash"?'],
+    ['@cambium/toolbox/typewriter', 'there are @cambium/toolbox/fs, @cambium/toolbox/search, @cambium/toolbox/bash'],
+    ['@cambium/x', 'install @cambium/x beside the tree, or correct the name'],
+    ['somewhat', 'install somewhat beside the tree, or correct the name'],
+  ])('that leads nowhere, %s, is answered with what the installation has', async (name, fix) => {
+    await expect(which(name)).rejects.toThrow(`fix:   ${fix}`)
+  })
+})
+
+describe('the plugins of the installation', () => {
+  test('are known by what their modules export, without importing them', async () => {
+    const shipped = await shippedPlugins()
+    expect(shipped.length).toBeGreaterThan(10)
+    const root = new URL('../../../', import.meta.url)
+    const plugins: unknown[] = []
+    for (const room of readdirSync(new URL('packages', root)).filter(room => room !== 'testkit')) {
+      const manifest = JSON.parse(readFileSync(new URL(`packages/${room}/package.json`, root), 'utf8'))
+      for (const path of Object.keys(manifest.exports)) {
+        const specifier = `${manifest.name}${path.slice(1)}`
+        const module = await import(specifier)
+        const plugin = findPlugin(module)
+        if (!plugin) continue
+        const inject = module.inject ?? []
+        plugins.push({
+          specifier,
+          name: plugin.name,
+          provide: plugin.provide,
+          inject: Array.isArray(inject) ? inject : Object.keys(inject),
+        })
+      }
+    }
+    expect(shipped).toEqual(plugins)
   })
 })
