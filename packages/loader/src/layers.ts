@@ -1,6 +1,7 @@
 /** Layers over a tree: patch files, then `--set id.path=value`. A later layer sees what the earlier ones made. */
 
 import { HarnessError, nearest } from '@cambium/core'
+import { listing } from './listing.ts'
 import { optionSource, placeOf, type Spot } from './source.ts'
 import { describe, type Entry, type ListValue, type MapValue, mapOf, type Value } from './value.ts'
 import { scalarOf } from './yaml.ts'
@@ -159,7 +160,7 @@ export function unknownTarget(id: string, ids: readonly string[], spot: Spot): H
   const meant = nested ?? nearest(id, ids)
   return new HarnessError('TREE_TARGET_UNKNOWN', `no row has the id "${id}"`, {
     where: placeOf(spot),
-    fix: meant ? `did you mean "${meant}"?` : `the ids are ${ids.join(', ') || 'none: the tree is empty'}`,
+    fix: meant ? `did you mean "${meant}"?` : `the ids are ${listing(ids, 30) || 'none: the tree is empty'}`,
   })
 }
 

@@ -18,19 +18,28 @@ export interface PrepareOptions {
   readonly import?: ImportModule
   /** Bound of the wait for modules that load, and later for plugins that start, in milliseconds. */
   readonly settleMs?: number
+  /** When a row that is still loading or starting is named in the log, in milliseconds: a start is not to hang in silence. */
+  readonly noticeMs?: number
   /** Ends the wait for modules that load. */
   readonly signal?: AbortSignal
 }
 
 export const SETTLE_MS = 60_000
+export const NOTICE_MS = 5_000
 
 export interface Prepared {
   readonly plan: Plan
   readonly mistakes: readonly HarnessError[]
 }
 
-/** Prepares rows together: modules load in parallel, each once. */
-export async function prepareRows(rows: readonly Row[], options: PrepareOptions): Promise<Prepared[]> {
+/** Prepares rows together: modules load in parallel, each once. `slow` is told once which of them take long. */
+export async function prepareRows(
+  rows: readonly Row[],
+  options: PrepareOptions,
+  slow: (rows: readonly Row[]) => void = () => {},
+): Promise<Prepared[]> {
+  const loadingRows = new Set<Row>()
+  const notice = setTimeout(() => slow([...loadingRows]), options.noticeMs ?? NOTICE_MS)
   const modules = new Map<string, Promise<Loaded>>()
   const bound = loadingBound(options)
   const prepared = Promise.all(
@@ -38,8 +47,10 @@ export async function prepareRows(rows: readonly Row[], options: PrepareOptions)
       if (row.kind !== 'plugin') return { plan: { row }, mistakes: [] }
       const key = `${row.from}\0${row.name}`
       const loading = modules.get(key) ?? load(row, options, bound)
+      if (!modules.has(key)) loadingRows.add(row)
       modules.set(key, loading)
       const loaded = await loading
+      loadingRows.delete(row)
       if ('problem' in loaded) return refused(row, [mistake(row, loaded)])
       if (loaded.plugin.Config && !loaded.plugin.Config['~standard']) return refused(row, [mistake(row, noSchema(row))])
       const checked = checkConfig(row, loaded.plugin)
@@ -54,6 +65,7 @@ export async function prepareRows(rows: readonly Row[], options: PrepareOptions)
     return await prepared
   } finally {
     bound.clear()
+    clearTimeout(notice)
   }
 }
 

@@ -1,6 +1,8 @@
 /** Who waits for which service, and whether anybody can provide it. */
 
 import { HarnessError, nearest } from '@cambium/core'
+import { listing } from './listing.ts'
+import { type ShippedPlugin, shippedProviders } from './shipped.ts'
 
 /**
  * What is known of a row before it runs: the services it needs and, if it says so, those it provides. A service in a
@@ -49,9 +51,9 @@ export function findCycles(rows: readonly ServiceUse[]): HarnessError[] {
 }
 
 function cycle(ring: readonly { row: ServiceUse; needs: string }[]): HarnessError {
-  const steps = ring.map(({ row, needs }) => `${row.id} waits for ctx.${needs.split('@', 1)[0]}`).join(', ')
+  const steps = listing(ring.map(({ row, needs }) => `${row.id} waits for ctx.${needs.split('@', 1)[0]}`))
   return new HarnessError('TREE_SERVICE_CYCLE', `services wait for each other in a cycle: ${steps}`, {
-    where: ring.map(({ row }) => `${row.at} (row ${row.id})`).join(', '),
+    where: listing(ring.map(({ row }) => `${row.at} (row ${row.id})`)),
     fix: 'let one of them start without the other: read that service with ctx.get() or in a nested ctx.inject()',
   })
 }
@@ -61,18 +63,26 @@ export interface Provider {
   readonly state: 'failed' | 'waiting' | 'active'
 }
 
+/** What could provide a service that no row provides. */
+export interface Offers {
+  /** Rows that are disabled. */
+  readonly disabled: readonly { readonly id: string; readonly name: string }[]
+  readonly shipped: readonly ShippedPlugin[]
+}
+
 /** `pending: hooks waits for ctx.fs; no enabled row provides it`, for each service that is missed; `provided` are all others. */
 export function explainWaiting(
   row: { readonly id: string; readonly at: string },
   waits: readonly string[],
   providersOf: (service: string) => readonly Provider[],
   provided: readonly string[],
+  offers: Offers = { disabled: [], shipped: [] },
 ): HarnessError {
   const reasons: string[] = []
   const fixes: string[] = []
   for (const name of waits) {
     const [provider] = providersOf(name)
-    const { problem, fix } = provider ? hindrance(provider) : nobody(name, provided)
+    const { problem, fix } = provider ? hindrance(provider) : nobody(name, provided, offers)
     reasons.push(`waits for ctx.${name}; ${problem}`)
     fixes.push(fix)
   }
@@ -82,10 +92,19 @@ export function explainWaiting(
   })
 }
 
-function nobody(service: string, provided: readonly string[]) {
+function nobody(service: string, provided: readonly string[], offers: Offers) {
   const meant = nearest(service, provided)
   const other = meant ? `, or inject ${meant}, if that is what you mean` : ''
-  return { problem: 'no enabled row provides it', fix: `add or enable a row that provides ${service}${other}` }
+  return { problem: 'no enabled row provides it', fix: `${wayToProvide(service, offers)}${other}` }
+}
+
+/** Which row to enable or to add so that the service is there. */
+export function wayToProvide(service: string, { disabled, shipped }: Offers): string {
+  const plugins = shippedProviders(service, shipped)
+  const off = disabled.find(row => plugins.includes(row.name))
+  if (off) return `enable the row ${off.id}, which provides ${service}`
+  if (plugins.length) return `add a row with name: ${plugins.map(name => `"${name}"`).join(' or ')}`
+  return `add or enable a row that provides ${service}`
 }
 
 function hindrance({ id, state }: Provider) {
