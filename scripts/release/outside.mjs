@@ -40,7 +40,7 @@ export async function resolve(specifier, context, next) {
   if (Object.hasOwn(table.own, specifier)) return ours(table.own[specifier])
   refuseDeclaration(specifier)
   try {
-    return await next(specifier, context)
+    return notDeclared(await next(specifier, context), specifier)
   } catch (error) {
     return lent(table, specifier, error)
   }
@@ -50,7 +50,7 @@ function resolveSync(specifier, context, next) {
   if (Object.hasOwn(table.own, specifier)) return ours(table.own[specifier])
   refuseDeclaration(specifier)
   try {
-    return asModule(next(specifier, context))
+    return asModule(notDeclared(next(specifier, context), specifier))
   } catch (error) {
     return lent(table, specifier, error)
   }
@@ -63,6 +63,12 @@ function resolveSync(specifier, context, next) {
 function refuseDeclaration(specifier) {
   if (!/\.d\.[cm]?ts(\?|$)/.test(specifier)) return
   throw Object.assign(new Error(`${specifier} is a declaration`), { code: 'MODULE_NOT_FOUND' })
+}
+
+/** The same where tsx was registered before us, and has followed them by now. */
+function notDeclared(resolved, specifier) {
+  if (Object.hasOwn(table.lent, specifier)) refuseDeclaration(resolved.url)
+  return resolved
 }
 
 const ours = url => ({ url, format: 'module', shortCircuit: true })
