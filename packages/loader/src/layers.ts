@@ -164,6 +164,14 @@ export function unknownTarget(id: string, ids: readonly string[], spot: Spot): H
   })
 }
 
+/** A setting or patch may concern one tree of several; one that concerns none is a mistake. */
+export function strayLayers(
+  trees: readonly { readonly unmatched: ReadonlyMap<string, HarnessError> }[],
+): HarnessError[] {
+  const [first, ...others] = trees.map(({ unmatched }) => unmatched)
+  return [...(first ?? [])].filter(([place]) => others.every(other => other.has(place))).map(([, mistake]) => mistake)
+}
+
 function invalid(spot: Spot, problem: string, fix = 'write `- { id: row, config: … }` or `- insert: [rows]`') {
   return new HarnessError('TREE_PATCH_INVALID', problem, { where: placeOf(spot), fix })
 }

@@ -8,7 +8,7 @@ import type { Plan } from './mount.ts'
 import { resolveModule } from './resolve.ts'
 import type { Row } from './row.ts'
 import { checkConfig } from './schema.ts'
-import type { ServiceUse } from './services.ts'
+import { realmsOf, type ServiceUse } from './services.ts'
 import { importProblem } from './stack.ts'
 
 export interface PrepareOptions {
@@ -167,14 +167,10 @@ function mistake(row: Row, { code, problem, place, fix, cause }: Problem): Harne
 
 /** What plans need of each other, in the realms that their rows and groups set. */
 export function usesOf(plans: readonly Plan[]): ServiceUse[] {
-  const realms = new Map<string, Record<string, string>>()
+  const realms = realmsOf(plans.map(({ row }) => row))
   return plans.flatMap(({ row, loaded }) => {
-    const above = realms.get(row.parent ?? '') ?? {}
-    const own = Object.entries(row.isolate).map(([service, label]) => [service, label === true ? `#${row.id}` : label])
-    const realm: Record<string, string> = { ...above, ...Object.fromEntries(own) }
-    realms.set(row.id, realm)
     if (!loaded) return []
-    const named = (service: string) => (realm[service] ? `${service}@${realm[service]}` : service)
+    const named = realms.get(row.id)!
     const needs = Object.keys(neededBy(loaded.inject, row.inject))
     return { id: row.id, at: row.at, needs: needs.map(named), provides: loaded.provide.map(named) }
   })

@@ -29,6 +29,8 @@ export interface ReadOptions {
    * whose path is one has no rows, `config` leaves them out. For programs that show a tree instead of mounting it.
    */
   inspect?: boolean
+  /** Takes all mistakes, which are not thrown then: the rows are those that could be read. */
+  collect?: HarnessError[]
   /** Is given the path of every file that is looked for, also when the reading fails. */
   tried?: Set<string>
 }
@@ -79,7 +81,7 @@ class TreeReader {
   private readonly evaluate: (expression: Expression) => unknown
   private readonly files: TreeFiles
   private readonly unmatched = new Map<string, HarnessError>()
-  private readonly mistakes: HarnessError[] = []
+  private readonly mistakes: HarnessError[]
   /** Includes whose rows stay unknown, since their paths are expressions. */
   private readonly open = new Set<string>()
   private layers: Layer[] = []
@@ -88,6 +90,7 @@ class TreeReader {
 
   constructor(options: ReadOptions) {
     this.options = options
+    this.mistakes = options.collect ?? []
     this.files = new TreeFiles(this.mistakes, options.tried)
     this.env = options.env ?? process.env
     this.evaluate = options.inspect ? () => ABSENT : createEvaluator(this.env)
@@ -97,12 +100,12 @@ class TreeReader {
     const file = resolve(source.file ?? 'cordis.yml')
     const root = createSource(file, source.layer)
     const value = this.files.parse(source, root)
-    throwMistakes(this.mistakes, root.label)
+    if (this.mistakes.length) return this.refuse(root, file)
     const patches = (this.options.patches ?? []).flatMap(patch => {
       const patchSource = createSource(resolve(patch.file ?? 'patch.yml'), patch.layer)
       return patchLayers(this.files.parse(patch, patchSource), this.mistakes)
     })
-    throwMistakes(this.mistakes, 'the patches')
+    this.refuse({ label: 'the patches' }, file)
 
     this.layers = patches
     let rows = this.rows(value, { ...ROOT, files: [file] })
@@ -116,9 +119,14 @@ class TreeReader {
       rows = this.rows(value, { ...ROOT, files: [file] })
     }
     this.unusedLayers()
-    throwMistakes(this.mistakes, root.label)
+    return this.refuse(root, file, rows)
+  }
+
+  /** Throws what was found, unless the caller takes it; then it is what could be read. */
+  private refuse({ label }: { label: string }, file: string, rows: readonly Row[] = []): TreeFile {
+    if (!this.options.collect) throwMistakes(this.mistakes, label)
     return {
-      label: root.label,
+      label,
       file,
       rows,
       files: [...this.files.names],

@@ -183,3 +183,8 @@ function realms(data: unknown): Record<string, true | string> {
   for (const label of Object.values(record(data))) if (label !== true) text(label)
   return data as Record<string, true | string>
 }
+
+/** The rows with all that lie in them, each after the group that it lies in. */
+export function flatten(rows: readonly Row[]): Row[] {
+  return rows.flatMap(row => [row, ...flatten(row.children)])
+}

@@ -2,6 +2,7 @@
 
 import { HarnessError, nearest } from '@cambium/core'
 import { listing } from './listing.ts'
+import type { Row } from './row.ts'
 import { type ShippedPlugin, shippedProviders } from './shipped.ts'
 
 /**
@@ -13,6 +14,18 @@ export interface ServiceUse {
   readonly at: string
   readonly needs: readonly string[]
   readonly provides: readonly string[]
+}
+
+/** How each row calls a service, by its id: `name`, or `name@realm`. Rows come after the groups that they lie in. */
+export function realmsOf(rows: Iterable<Row>): Map<string, (service: string) => string> {
+  const realms = new Map<string, Record<string, string>>()
+  for (const { id, parent, isolate } of rows) {
+    const own = Object.entries(isolate).map(([service, label]) => [service, label === true ? `#${id}` : label])
+    realms.set(id, { ...realms.get(parent ?? ''), ...Object.fromEntries(own) })
+  }
+  const named = (realm: Record<string, string>) => (service: string) =>
+    realm[service] === undefined ? service : `${service}@${realm[service]}`
+  return new Map([...realms].map(([id, realm]) => [id, named(realm)]))
 }
 
 /**

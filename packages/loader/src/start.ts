@@ -1,8 +1,9 @@
 /** `cordis start`: several trees in one process, from their files to the exit code. */
 
-import { errorMessage, type HarnessError, isHarnessError } from '@cambium/core'
+import { errorMessage, isHarnessError } from '@cambium/core'
 import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
 import { claim } from './claim.ts'
+import { strayLayers } from './layers.ts'
 import type { TreeSource } from './load.ts'
 import { mistakesOf } from './mistakes.ts'
 
@@ -78,16 +79,10 @@ async function load(
       refuse(error)
     }
   }
-  if (sound) for (const mistake of strayLayers(trees)) refuse(mistake)
+  if (sound) for (const mistake of strayLayers(trees.map(({ source }) => source))) refuse(mistake)
   // A single tree is checked by its start.
   if (!sound || trees.length > 1) for (const tree of trees) await tree.check().catch(refuse)
   return sound
-}
-
-/** A setting or patch may concern one tree of several; one that concerns none is a mistake. */
-function strayLayers(trees: readonly LoadedTree[]): HarnessError[] {
-  const [first, ...others] = trees.map(({ source }) => source.unmatched)
-  return [...(first ?? [])].filter(([place]) => others.every(other => other.has(place))).map(([, mistake]) => mistake)
 }
 
 async function disposeAll(trees: readonly LoadedTree[], reason: string): Promise<void> {
