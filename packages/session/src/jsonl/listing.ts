@@ -3,10 +3,9 @@
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { HarnessError, isHarnessError } from '@cambium/core'
-import { diskError } from '@cambium/store'
+import { diskError, liveHolder } from '@cambium/store'
 import type { SessionSummary } from '../service.ts'
 import { parseEvent, parseHeader } from './format.ts'
-import { liveHolder } from './lease.ts'
 import { lockOf, SUFFIX } from './places.ts'
 
 /** Enough for the header and a first prompt; the second for a longer one. */

@@ -1,10 +1,10 @@
-/** One writer per session, across processes: a lock file that says who writes, and how to tell that the writer is gone. */
+/** One writer at a time, across processes: a lock file that says who writes, and how to tell that the writer is gone. */
 
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { createWhole } from '@cambium/store'
+import { createWhole } from './create-whole.ts'
 
 export interface Holder {
   readonly pid: number
