@@ -1,7 +1,11 @@
 /** Imports a row's module and finds the plugin in it. */
 
-import { pathToFileURL } from 'node:url'
+import { realpathSync } from 'node:fs'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { HarnessError, type Plugin } from '@cambium/core'
+import type { ModuleTracking } from './module-tracking.ts'
+import { fileUrlOf, withVersion } from './module-url.ts'
+import { ModuleVersions } from './module-versions.ts'
 
 export type ImportModule = (url: string) => Promise<unknown>
 
@@ -13,32 +17,59 @@ const NEEDS_TSX = new Set([
   'ERR_NO_TYPESCRIPT',
 ])
 
-/** Node remembers a module that failed, so that another attempt needs another URL. */
-const attempts = new Map<string, number>()
+/** Shared by all trees of the process, like the modules themselves. */
+export const versions = new ModuleVersions()
+
+/** Node remembers a module that failed, so that another attempt needs another version: the last failed one, by file. */
+const failed = new Map<string, number>()
 
 /**
  * Imports a module as the process can; TypeScript that it cannot read goes through tsx, which is registered then and
  * not earlier, since it costs more start-up than a whole tree.
  */
 export async function importModule(url: string, from: string): Promise<unknown> {
+  const version = versions.candidates.at(-1)
   try {
-    return await import(withAttempt(url))
+    return await load(url)
   } catch (error) {
-    attempts.set(url, (attempts.get(url) ?? 0) + 1)
     if (!NEEDS_TSX.has((error as { code?: string }).code ?? '')) throw error
     await registerTsx(from, error)
   }
+  if (version !== undefined) await (await tracking)?.again(version)
+  return load(url)
+}
+
+async function load(url: string): Promise<unknown> {
+  if (!url.startsWith('file:')) return import(url)
+  const file = fileUrlOf(tracking ? realUrl(url) : url)
+  const reload = versions.candidates.at(-1)
+  let version = versions.choose(file, reload ?? 0)
+  // A reload comes with a version of its own, and is not tried twice.
+  if (reload === undefined && failed.get(file) === version) version = versions.saw(file, versions.next())
   try {
-    return await import(withAttempt(url))
+    return await import(withVersion(url, version))
   } catch (error) {
-    attempts.set(url, (attempts.get(url) ?? 0) + 1)
+    if (reload === undefined) failed.set(file, version)
     throw error
   }
 }
 
-function withAttempt(url: string): string {
-  const attempt = attempts.get(url)
-  return attempt === undefined ? url : `${url}${url.includes('?') ? '&' : '?'}attempt=${attempt}`
+let tracking: Promise<ModuleTracking> | undefined
+
+/** Follows all imports from now on: who imported whom is known then, and changed files can be imported again. */
+export function trackModules(): Promise<ModuleTracking> {
+  tracking ??= import('./module-tracking.ts').then(({ ModuleTracking }) => ModuleTracking.install(versions))
+  return tracking
+}
+
+/** The name that Node gives to a file which is reached through links. */
+function realUrl(url: string): string {
+  try {
+    return pathToFileURL(realpathSync(fileURLToPath(url))).href
+  } catch {
+    // There is none: the import says so.
+    return url
+  }
 }
 
 let tsx: Promise<unknown> | undefined
