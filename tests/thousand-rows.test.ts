@@ -2,7 +2,6 @@
 
 import { pathToFileURL } from 'node:url'
 import { createRoot } from '@cambium/core'
-import { readTree } from '@cambium/loader'
 import { type BootedTree, bootTree, type TempWorkspace, tempWorkspace } from '@cambium/testkit'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 
@@ -93,6 +92,7 @@ it('a change of one row drops that row and mounts it, and no other', async () =>
   tree = await boot()
   told.length = 0
   folder.write('cordis.yml', yaml(555))
-  await tree.tree.apply(readTree({ file: `${folder.path}/cordis.yml` }).rows)
+  const change = await tree.ctx.loader.reload()
+  expect(change).toEqual({ added: [], removed: [], remounted: ['g5:r555'], moved: [] })
   expect(told).toEqual(['dropped 555', 'mounted 555 new'])
 })
