@@ -18,6 +18,12 @@ import {
 } from './module-hook.ts'
 import type { ModuleVersions } from './module-versions.ts'
 
+const { registerHooks } = module as { registerHooks?: (hooks: SyncHooks) => { deregister(): void } }
+const stripsTypes = Boolean((process.features as { typescript?: unknown }).typescript)
+
+/** Whether this process can import TypeScript as it is: by itself, or since it runs from source. */
+export const readsTypeScript = (): boolean => stripsTypes || import.meta.url.endsWith('.ts')
+
 type Send = (command: HookCommand) => void | Promise<void>
 
 export class ModuleTracking {
@@ -28,6 +34,7 @@ export class ModuleTracking {
   readonly listeners = new Set<() => void>()
   private readonly versions: ModuleVersions
   private send: Send = () => {}
+  private register = () => {}
 
   private constructor(versions: ModuleVersions) {
     this.versions = versions
@@ -35,16 +42,28 @@ export class ModuleTracking {
 
   static async install(versions: ModuleVersions): Promise<ModuleTracking> {
     const made = new ModuleTracking(versions)
-    const { registerHooks } = module as { registerHooks?: (hooks: SyncHooks) => unknown }
     const options = { fixed: made.framework }
     const record = (edge: Edge) => made.record(edge)
     // Where Node does not read TypeScript itself tsx does, by hooks on a thread of their own: ours join them there.
-    made.send =
-      registerHooks && (process.features as { typescript?: unknown }).typescript
-        ? installHere(registerHooks, new ModuleHook(versions, options, record))
-        : installThere(options, record)
+    if (registerHooks && stripsTypes) made.installHere(new ModuleHook(versions, options, record))
+    else made.send = installThere(options, record)
     await made.flush()
     return made
+  }
+
+  /** Other hooks were registered meanwhile, which may not know what to do with a version: ours come before them. */
+  goFirst(): void {
+    this.register()
+  }
+
+  /** On this thread the hook shares the versions with us, and there is nothing to wait for. */
+  private installHere(hook: ModuleHook): void {
+    let registered: { deregister(): void } | undefined
+    this.register = () => {
+      registered?.deregister()
+      registered = registerHooks!(hooksHere(hook))
+    }
+    this.register()
   }
 
   tracks(file: string): boolean {
@@ -87,12 +106,6 @@ export class ModuleTracking {
     this.graph.record(edge)
     if (!known) for (const listener of this.listeners) listener()
   }
-}
-
-/** On this thread the hook shares the versions with us, and there is nothing to wait for. */
-function installHere(register: (hooks: SyncHooks) => unknown, hook: ModuleHook): Send {
-  register(hooksHere(hook))
-  return () => {}
 }
 
 function installThere(options: HookOptions, record: (edge: Edge) => void): Send {

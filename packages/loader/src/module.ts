@@ -1,11 +1,11 @@
 /** Imports a row's module and finds the plugin in it. */
 
-import { realpathSync } from 'node:fs'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { HarnessError, type Plugin } from '@cambium/core'
 import type { ModuleTracking } from './module-tracking.ts'
 import { fileUrlOf, withVersion } from './module-url.ts'
 import { ModuleVersions } from './module-versions.ts'
+import { realUrl } from './row-file.ts'
 
 export type ImportModule = (url: string) => Promise<unknown>
 
@@ -35,7 +35,9 @@ export async function importModule(url: string, from: string): Promise<unknown> 
     if (!NEEDS_TSX.has((error as { code?: string }).code ?? '')) throw error
     await registerTsx(from, error)
   }
-  if (version !== undefined) await (await tracking)?.again(version)
+  const tracked = await tracking
+  tracked?.goFirst()
+  if (version !== undefined) await tracked?.again(version)
   return load(url)
 }
 
@@ -57,19 +59,14 @@ async function load(url: string): Promise<unknown> {
 let tracking: Promise<ModuleTracking> | undefined
 
 /** Follows all imports from now on: who imported whom is known then, and changed files can be imported again. */
-export function trackModules(): Promise<ModuleTracking> {
-  tracking ??= import('./module-tracking.ts').then(({ ModuleTracking }) => ModuleTracking.install(versions))
+export function trackModules(from: string): Promise<ModuleTracking> {
+  tracking ??= (async () => {
+    const { ModuleTracking, readsTypeScript } = await import('./module-tracking.ts')
+    // Hooks on a thread of their own stay in order, and tsx keeps versions from those that were there before it.
+    if (!readsTypeScript()) await registerTsx(from, undefined).catch(() => {})
+    return ModuleTracking.install(versions)
+  })()
   return tracking
-}
-
-/** The name that Node gives to a file which is reached through links. */
-function realUrl(url: string): string {
-  try {
-    return pathToFileURL(realpathSync(fileURLToPath(url))).href
-  } catch {
-    // There is none: the import says so.
-    return url
-  }
 }
 
 let tsx: Promise<unknown> | undefined

@@ -3,7 +3,14 @@
 import { deadline, HarnessError, isHarnessError } from '@cambium/core'
 import { neededBy } from './guard.ts'
 import { installation } from './installation.ts'
-import { describeExports, findPlugin, type ImportModule, importModule, type LoadedPlugin } from './module.ts'
+import {
+  describeExports,
+  findPlugin,
+  type ImportModule,
+  importModule,
+  type LoadedPlugin,
+  trackModules,
+} from './module.ts'
 import type { Plan } from './mount.ts'
 import { resolveModule } from './resolve.ts'
 import type { Row } from './row.ts'
@@ -32,12 +39,18 @@ export interface Prepared {
   readonly mistakes: readonly HarnessError[]
 }
 
+/** The plugin that reloads others, as a tree names it. */
+const HMR = /^(@cambium|cambium)\/loader\/hmr$/
+
 /** Prepares rows together: modules load in parallel, each once. `slow` is told once which of them take long. */
 export async function prepareRows(
   rows: readonly Row[],
   options: PrepareOptions,
   slow: (rows: readonly Row[]) => void = () => {},
 ): Promise<Prepared[]> {
+  // Only what is imported from then on can be reloaded.
+  const hmr = rows.find(({ name }) => HMR.test(name))
+  if (hmr) await trackModules(hmr.from)
   const loadingRows = new Set<Row>()
   const notice = setTimeout(() => slow([...loadingRows]), options.noticeMs ?? NOTICE_MS)
   const modules = new Map<string, Promise<Loaded>>()

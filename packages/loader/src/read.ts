@@ -9,8 +9,8 @@ import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from
 import { TreeFiles, type TreeSource } from './load.ts'
 import { throwMistakes } from './mistakes.ts'
 import { inRow, type Row, type RowKeys, readKeys } from './row.ts'
-import { createSource, placeOf, type Source, type Spot } from './source.ts'
-import { ABSENT, describe, type Expression, locate, type MapValue, toData, type Value } from './value.ts'
+import { createSource, optionSource, placeOf, type Source, type Spot } from './source.ts'
+import { ABSENT, describe, type Expression, fromData, locate, type MapValue, toData, type Value } from './value.ts'
 
 export interface ReadOptions {
   /** What `!env` and the `env` of `!js` see; the process's environment by default. */
@@ -19,6 +19,8 @@ export interface ReadOptions {
   patches?: readonly TreeSource[]
   /** `id.path=value`, laid over last. */
   set?: readonly string[]
+  /** A row that stands before all others, and what brings it; a tree that names the plugin itself does not get it. */
+  front?: { readonly id: string; readonly name: string; readonly option: string }
   /**
    * What to do with a layer whose row this tree does not have: a mistake by default, or left to the caller in `unmatched`,
    * since it may belong to another tree of the same start.
@@ -150,6 +152,7 @@ class TreeReader {
 
   private drafts(items: readonly Value[], above: Above): Row[] {
     const drafts: Draft[] = items.map(value => ({ value, born: 0 }))
+    if (!above.id && this.options.front) this.addFront(this.options.front, drafts)
     this.layers.forEach((layer, index) => {
       if (layer.kind === 'insert') this.insert(layer, drafts, above, index + 1)
     })
@@ -164,6 +167,14 @@ class TreeReader {
       )
       return []
     })
+  }
+
+  private addFront({ option, ...row }: NonNullable<ReadOptions['front']>, drafts: Draft[]) {
+    const named = drafts.some(({ value }) => {
+      const name = value.kind === 'map' ? value.entries.get('name')?.value : undefined
+      return name?.kind === 'scalar' && name.value === row.name
+    })
+    if (!named) drafts.unshift({ value: fromData(row, optionSource(option, workingFolder())), born: 0 })
   }
 
   private insert(layer: Insertion, drafts: Draft[], above: Above, born: number) {

@@ -10,15 +10,23 @@ const LEVELS: readonly LogLevel[] = ['silent', 'error', 'warn', 'info', 'debug']
 
 interface StartFlags extends TreeFlags {
   readonly logLevel: LogLevel
+  readonly watch?: true
 }
 
 export function define(command: Command, invocation: Invocation): void {
   const level = command.createOption('--log-level <level>', 'how much is logged to standard error')
   addTreeOptions(command)
+    .option('--watch', 'reload plugins and rows when their files change')
     .addOption(level.choices(LEVELS).default('info'))
     .addHelpText('after', '\nWhat stands behind `--` is handed to the plugins.')
     .action(async (files: string[], flags: StartFlags) => {
       const { sources, options } = readTreeFlags(files, flags)
-      invocation.code = await startTrees(sources, { ...options, level: flags.logLevel, args: invocation.args })
+      const front = flags.watch && { front: { id: 'hmr', name: '@cambium/loader/hmr', option: '--watch' } }
+      invocation.code = await startTrees(sources, {
+        ...options,
+        ...front,
+        level: flags.logLevel,
+        args: invocation.args,
+      })
     })
 }

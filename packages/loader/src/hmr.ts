@@ -1,0 +1,29 @@
+/** Reloads plugins when their files change, and rows when the tree's files do; what did not change keeps running. */
+
+import { fileURLToPath } from 'node:url'
+import type { Context } from '@cambium/core'
+import Schema from 'schemastery'
+import type {} from './tree-loader.ts'
+
+export const name = 'hmr'
+
+export interface Config {
+  debounceMs: number
+}
+export const Config: Schema<Config> = Schema.object({
+  debounceMs: Schema.natural()
+    .min(10)
+    .max(10_000)
+    .default(120)
+    .description('How long nothing may happen to any file before what was saved is reloaded, in milliseconds'),
+})
+
+export async function apply(ctx: Context, { debounceMs }: Config) {
+  const { hotReload } = await import('./hot-reload.ts')
+  const reload = await hotReload(fileURLToPath(ctx.baseUrl!))
+  const tree = { loader: ctx.loader, log: ctx.logger, debounceMs }
+  ctx.effect(() => reload.join(tree), 'watches files')
+  // What a tree is made of is known once it stands, and changes with it.
+  ctx.on('loader/changed', () => reload.look())
+  ctx.on('loader/refused', () => reload.look())
+}
