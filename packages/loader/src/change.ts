@@ -28,6 +28,9 @@ export interface ChangeRequest {
   readonly commit?: (() => void) | undefined
 }
 
+/** How many rows that may fail are warned of by name. */
+const WARNINGS = 20
+
 /** Makes the tree what `listed`, the flat list of all its rows, say. @throws HarnessError; the tree then is as before */
 export async function changeTree(
   mounts: Mounts,
@@ -56,8 +59,13 @@ export async function changeTree(
       if (mount) moveMount(mount, plan.row)
       else added.push(mounts.mount(plan))
     }
-    await mounts.settled()
-    throwMistakes(await refusals(mounts, added, { listed, dropped, restarting, start: request.start }), mounts.label)
+    if (mounts.options.keepFailures) {
+      // What does not come to rest is shown as it is.
+      await mounts.settled().catch(() => {})
+    } else {
+      await mounts.settled()
+      throwMistakes(await refusals(mounts, added, { listed, dropped, restarting, start: request.start }), mounts.label)
+    }
     request.commit?.()
   } catch (error) {
     // What did not start within the whole bound gets no more time.
@@ -95,6 +103,7 @@ export async function prepare(
   // A row that runs already is not replaced by one that cannot.
   const fatal = prepared.filter(({ plan: { row } }) => row.required || runs(mounts.byId.get(row.id)))
   const plans = rows.map(row => fresh.get(row.id)?.plan ?? { ...known(row)!, row })
+  if (mounts.options.keepFailures) return plans
   const cycles = findCycles(usesOf(plans))
   throwMistakes([...fatal.flatMap(({ mistakes }) => mistakes), ...cycles], mounts.label)
   return plans
@@ -142,7 +151,8 @@ async function refusals(mounts: Mounts, added: readonly Mount[], touched: Touche
   const watched = [...added, ...stopped]
   const disabled = touched.listed.filter(row => row.disabled)
   const shipped = watched.some(mount => stateOfMount(mount) === 'waiting') ? await shippedPlugins() : []
-  return watched.flatMap(mount => {
+  const tolerated: HarnessError[] = []
+  const fatal = watched.flatMap(mount => {
     const { row } = mount.plan
     const state = stateOfMount(mount)
     const error =
@@ -156,9 +166,12 @@ async function refusals(mounts: Mounts, added: readonly Mount[], touched: Touche
     if (state === 'failed' && (row.required || (was && was.state !== 'failed'))) return error
     if (state === 'waiting' && row.required && start) return error
     // A row that fails on and on is told once.
-    if (was?.mount.failure?.message !== error.message) logger.warn(error.message)
+    if (was?.mount.failure?.message !== error.message) tolerated.push(error)
     return []
   })
+  for (const error of tolerated.slice(0, WARNINGS)) logger.warn(error.message)
+  if (tolerated.length > WARNINGS) logger.warn(`${tolerated.length - WARNINGS} more rows do not run`)
+  return fatal
 }
 
 async function restore(

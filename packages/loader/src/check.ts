@@ -67,7 +67,9 @@ async function checkRows(
 ): Promise<TreeCheck> {
   const all = flatten(file.rows)
   const enabled = all.filter(row => !row.disabled)
-  const wrong = new Set(enabled.filter(row => misread.some(({ where }) => where?.includes(`(row ${row.id})`))))
+  // The first of two rows with one id is sound; the second one was not read.
+  const places = misread.flatMap(({ code, where }) => (code === 'TREE_ID_DUPLICATE' ? [] : (where ?? [])))
+  const wrong = new Set(enabled.filter(row => places.some(where => where.includes(`(row ${row.id})`))))
   const prepared = await prepareRows(
     enabled.filter(row => !wrong.has(row)),
     options,
@@ -92,8 +94,9 @@ function knownRow(row: Row, prepared: Prepared | undefined, shipped: readonly Sh
   const loaded = prepared?.plan.loaded
   const failed = !loaded
   const needs = loaded ? Object.keys(neededBy(loaded.inject, row.inject)) : []
-  // Ours declare everything; one from elsewhere that declares nothing may still provide.
-  const provides = loaded?.provide.length ? loaded.provide : ours?.provide
+  // Ours declare everything; one from elsewhere that declares nothing, not even an empty list, may still provide.
+  const declares = loaded && (loaded.plugin as { provide?: unknown }).provide !== undefined
+  const provides = declares ? loaded.provide : ours?.provide
   return { row, needs, provides, failed }
 }
 

@@ -10,6 +10,10 @@ const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly loa
     summary: 'mount one tree per file, and stay up until they end or a signal comes',
     load: () => import('./commands/start.ts'),
   },
+  check: {
+    summary: 'say all that is wrong with trees, without running a plugin',
+    load: () => import('./commands/check.ts'),
+  },
 }
 
 const USAGE = `usage: cordis start [file…] [options] [-- args…]
@@ -17,6 +21,7 @@ const USAGE = `usage: cordis start [file…] [options] [-- args…]
   cordis start                        mounts ./cordis.yml
   cordis start a.yml b.yml            mounts two trees in one process
   cordis start --set llm.model=x      changes one setting
+  cordis check                        says all that is wrong with ./cordis.yml, and runs nothing
   cordis start --help                 lists the options
 `
 

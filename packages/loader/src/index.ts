@@ -2,6 +2,7 @@
 
 export { App, type AppOptions } from './app.ts'
 export { type BootedTree, type BootOptions, bootTree, type LoadedTree, loadTree } from './boot.ts'
+export { checkTrees, type TreeCheck } from './check.ts'
 export { claim, type Owner } from './claim.ts'
 export type { Env } from './expression.ts'
 export { expandPattern, loadEnvFile } from './files.ts'

@@ -58,13 +58,13 @@ class Wiring {
   judge(): Wants {
     for (let before = -1; before < this.starts.size; ) {
       before = this.starts.size
-      for (const node of this.nodes) if (node.needs.every(name => this.given(name))) this.starts.add(node)
+      for (const node of this.nodes) if (node.needs.every(name => this.given(node, name))) this.starts.add(node)
     }
     const mistakes: HarnessError[] = []
     const warnings = [...this.doubled(), ...this.guesses()]
     for (const node of this.nodes) {
       if (this.starts.has(node)) continue
-      const own = node.needs.filter(name => !this.given(name) && this.isCause(node, name))
+      const own = node.needs.filter(name => !this.given(node, name) && this.isCause(node, name))
       if (!own.length) continue
       ;(node.known.row.required ? mistakes : warnings).push(this.explain(node, own))
     }
@@ -75,11 +75,11 @@ class Wiring {
     return this.providers.get(name) ?? []
   }
 
-  private given(name: string): boolean {
+  private given(node: Node, name: string): boolean {
     return (
       this.builtin(name) ||
-      this.providersOf(name).some(node => node.known.failed || this.starts.has(node)) ||
-      this.maybe(name).length > 0
+      this.providersOf(name).some(other => other.known.failed || this.starts.has(other)) ||
+      this.maybe(name).some(other => other !== node)
     )
   }
 
@@ -114,7 +114,7 @@ class Wiring {
       }
     }
     return [...wanted].flatMap(([name, waiting]) => {
-      const hopes = this.maybe(name)
+      const hopes = this.maybe(name).filter(node => !waiting.includes(node))
       // A row that could not be loaded has its own mistake, which stands for this too.
       if (!hopes.length || hopes.some(({ known }) => known.failed)) return []
       const service = plain(name)

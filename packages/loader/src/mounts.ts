@@ -11,6 +11,8 @@ import type { TreeLoader } from './tree-loader.ts'
 export interface MountsOptions extends PrepareOptions {
   /** How the tree is called in messages. */
   readonly label?: string
+  /** See `TreeOptions`. */
+  readonly keepFailures?: boolean
 }
 
 const START_PATIENCE_MS = 5_000

@@ -1,63 +1,23 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { bundleCommand, command } from './command-line.ts'
 
 const folder = new URL('./fixtures/trees/', import.meta.url).pathname
 const source = new URL('../bin/cordis.js', import.meta.url).pathname
 const modules = new URL('../node_modules/', import.meta.url).pathname
 
-/** The command as one file of JavaScript: it starts in a fraction of the time, and has no TypeScript hook yet. */
 let bin = ''
 let built = ''
 beforeAll(async () => {
   built = mkdtempSync(join(modules, '.command-test-'))
-  bin = join(built, 'bin', 'cordis.mjs')
-  await build({
-    entryPoints: [source],
-    outfile: bin,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    mainFields: ['module', 'main'],
-    external: ['tsx/*'],
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
-    // The bin registers tsx for the sources of the workspace, which a bundle does not need.
-    define: { 'process.features.typescript': '"bundled"' },
-    logLevel: 'error',
-  })
+  bin = await bundleCommand(built)
 })
 afterAll(() => rmSync(built, { recursive: true }))
 
-interface Run {
-  readonly child: ChildProcess
-  /** Resolves when standard output or standard error holds the text. */
-  says(text: string): Promise<void>
-  /** Resolves with what was printed, and how the process ended. */
-  readonly end: Promise<{ code: number | null; stdout: string; stderr: string }>
-}
-
-function cordis(args: readonly string[], env: Record<string, string> = {}, script = bin, cwd = folder): Run {
-  const child = spawn(process.execPath, [script, ...args], { cwd, env: { ...process.env, ...env } })
-  const printed = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name].setEncoding('utf8').on('data', text => {
-      printed[name] += text
-      child.emit('printed')
-    })
-  }
-  const end = once(child, 'close').then(([code]) => ({ code: code as number | null, ...printed }))
-  const says = async (text: string) => {
-    while (!printed.stdout.includes(text) && !printed.stderr.includes(text)) {
-      if (child.exitCode !== null) throw new Error(`ended without saying ${text}: ${printed.stderr}`)
-      await Promise.race([once(child, 'printed'), end])
-    }
-  }
-  return { child, says, end }
-}
+const cordis = (args: readonly string[], env: Record<string, string> = {}, script = bin, cwd = folder) =>
+  command(args, { cwd, env, script })
 
 describe('cordis start', () => {
   test('mounts a tree, TypeScript rows too, stays up until SIGTERM, and disposes in reverse order', async () => {
