@@ -19,6 +19,11 @@ export class ModuleVersions {
     return this.candidate?.versions ?? []
   }
 
+  /** The files that a reload under way imports anew; those that changed come first. */
+  get reloading(): readonly string[] {
+    return [...(this.candidate?.files ?? [])]
+  }
+
   begin(version: number, files: Iterable<string>): void {
     this.candidate = { versions: [version], files: new Set(files) }
   }

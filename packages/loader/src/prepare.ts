@@ -10,6 +10,7 @@ import {
   importModule,
   type LoadedPlugin,
   trackModules,
+  versions,
 } from './module.ts'
 import type { Plan } from './mount.ts'
 import { resolveModule } from './resolve.ts'
@@ -38,6 +39,9 @@ export interface Prepared {
   readonly plan: Plan
   readonly mistakes: readonly HarnessError[]
 }
+
+/** Checking the syntax of a file takes a process. */
+const MAX_SUSPECTS = 4
 
 /** The plugin that reloads others, as a tree names it. */
 const HMR = /^(@cambium|cambium)\/loader\/hmr$/
@@ -159,7 +163,7 @@ const noSchema = (row: Row): Problem => ({
 async function explainImport(row: Row, url: string, error: unknown): Promise<Omit<Problem, 'code'>> {
   const what = `${row.name} cannot be imported`
   if (isHarnessError(error)) return { problem: `${what}: ${error.problem}`, fix: error.fix ?? 'correct the file' }
-  const { problem, place, syntax } = await importProblem(error, url)
+  const { problem, place, syntax } = await importProblem(error, url, versions.reloading.slice(0, MAX_SUSPECTS))
   return { problem: `${what}: ${problem}`, place, fix: fixOf(error, problem, syntax) }
 }
 

@@ -3,6 +3,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { errorMessage } from '@cambium/core'
+import { plainText } from './module-url.ts'
 import { labelOf } from './source.ts'
 
 /** The innermost frame outside of packages: `plugins/gate.ts:12:9`. */
@@ -21,9 +22,13 @@ export interface ImportProblem {
   readonly syntax: boolean
 }
 
-/** One line about a module that cannot be loaded. */
-export async function importProblem(error: unknown, url: string): Promise<ImportProblem> {
-  const lines = errorMessage(error).split('\n')
+/** One line about a module that cannot be loaded. Its syntax, and that of `suspects`, is checked when nothing else tells. */
+export async function importProblem(
+  error: unknown,
+  url: string,
+  suspects: readonly string[] = [],
+): Promise<ImportProblem> {
+  const lines = plainText(errorMessage(error)).split('\n')
   // A compiler counts its errors first and tells them after: `Transform failed with 1 error:`.
   const compiled = lines[0]!.endsWith(':') ? /^(\/.+):(\d+):(\d+): (?:ERROR: )?(.+)$/.exec(lines[1] ?? '') : null
   if (compiled) {
@@ -32,12 +37,18 @@ export async function importProblem(error: unknown, url: string): Promise<Import
   }
   const problem = lines[0]!.replace(/(module '| imported from )(\/[^']+)/g, (_, before, path) => before + labelOf(path))
   if (!(error instanceof SyntaxError)) return { problem, place: ownFrame(error), syntax: false }
-  const head = HEAD.exec(error.stack ?? '') ?? HEAD.exec(await checkSyntax(url))
-  return { problem, place: head ? `${fileLabel(head[1]!)}:${head[2]}` : undefined, syntax: true }
+  let place = headPlace(error.stack ?? '')
+  for (const file of new Set([url, ...suspects])) place ??= headPlace(await checkSyntax(file))
+  return { problem, place, syntax: true }
 }
 
-/** Node begins its account of a syntax error with the place. */
-const HEAD = /^((?:file:\/\/|\/)\S+?)(?:\?\S*)?:(\d+)\n/
+/** Node begins its account of a syntax error with the file and the line, and marks the column below. */
+function headPlace(account: string): string | undefined {
+  const [, file, line] = /^((?:file:\/\/|\/)\S+?)(?:\?\S*)?:(\d+)\n/.exec(account) ?? []
+  if (!file) return undefined
+  const caret = account.split('\n').find(text => /^\s*\^+\s*$/.test(text))
+  return `${fileLabel(file)}:${line}${caret ? `:${caret.indexOf('^') + 1}` : ''}`
+}
 
 /** Node's own account: it prints where the syntax of a module breaks, but keeps that from who catches the error. */
 function checkSyntax(url: string): Promise<string> {
