@@ -1,6 +1,6 @@
 /** Imports a row's module and finds the plugin in it. */
 
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { HarnessError, type Plugin } from '@cambium/core'
 import type { ModuleTracking } from './module-tracking.ts'
 import { fileUrlOf, withVersion } from './module-url.ts'
@@ -85,14 +85,48 @@ async function registerTsx(from: string, reason: unknown): Promise<void> {
   }
 }
 
+let readsTsconfig = true
+
+/**
+ * From now on tsx, where it is needed, reads no tsconfig.json. It would take that of the folder that the command was
+ * started in, whose `paths` say what an import leads to: for a command that works in other people's folders that is
+ * their code, in a plugin of its user.
+ */
+export function ignoreTsconfig(): void {
+  readsTsconfig = false
+}
+
 async function loadTsx(from: string): Promise<void> {
   // A folder without `"type": "module"` goes through CommonJS, which has hooks of its own.
   const commonJs = await import('tsx/cjs/api').catch(() =>
     importFrom<typeof import('tsx/cjs/api')>('tsx/cjs/api', from),
   )
   const esm = await import('tsx/esm/api').catch(() => importFrom<typeof import('tsx/esm/api')>('tsx/esm/api', from))
-  commonJs.register()
-  esm.register()
+  if (readsTsconfig) {
+    commonJs.register()
+    esm.register()
+    return
+  }
+  // The one has no setting for it, only a variable that names a file: any that says nothing about compiling.
+  const before = process.env['TSX_TSCONFIG_PATH']
+  process.env['TSX_TSCONFIG_PATH'] = await tsxManifest(from)
+  try {
+    commonJs.register()
+  } finally {
+    if (before === undefined) delete process.env['TSX_TSCONFIG_PATH']
+    else process.env['TSX_TSCONFIG_PATH'] = before
+  }
+  esm.register({ tsconfig: false })
+}
+
+async function tsxManifest(from: string): Promise<string> {
+  const { resolve } = await import('import-meta-resolve')
+  try {
+    return fileURLToPath(resolve('tsx/package.json', import.meta.url))
+  } catch {
+    // Not ours, so that of whoever wrote the row.
+    return fileURLToPath(resolve('tsx/package.json', pathToFileURL(from).href))
+  }
 }
 
 async function importFrom<T>(specifier: string, from: string): Promise<T> {
