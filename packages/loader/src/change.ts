@@ -53,6 +53,7 @@ export async function changeTree(
   await mounts.drop(dropped.map(({ mount }) => mount))
   const forget = state.expect(rows)
   const added: Mount[] = []
+  let notices: readonly HarnessError[] = []
   try {
     for (const plan of plans) {
       const mount = kept.get(plan.row.id)
@@ -64,9 +65,12 @@ export async function changeTree(
       await mounts.settled().catch(() => {})
     } else {
       await mounts.settled()
-      throwMistakes(await refusals(mounts, added, { listed, dropped, restarting, start: request.start }), mounts.label)
+      const outcome = await outcomeOf(mounts, added, { listed, dropped, restarting, start: request.start })
+      throwMistakes(outcome.refusals, mounts.label)
+      notices = outcome.notices
     }
     request.commit?.()
+    tell(mounts, notices)
   } catch (error) {
     // What did not start within the whole bound gets no more time.
     const late = isHarnessError(error) && error.code === 'TREE_SETTLE_TIMEOUT'
@@ -142,36 +146,41 @@ interface Touched {
   readonly start: boolean
 }
 
-/** Why the change cannot stand. What only concerns rows that may fail, or wait after the start, is logged. */
-async function refusals(mounts: Mounts, added: readonly Mount[], touched: Touched): Promise<HarnessError[]> {
+interface Outcome {
+  /** Why the change cannot stand. */
+  readonly refusals: HarnessError[]
+  /** What only concerns rows that may fail, or that wait after the start. */
+  readonly notices: HarnessError[]
+}
+
+async function outcomeOf(mounts: Mounts, added: readonly Mount[], touched: Touched): Promise<Outcome> {
   const { dropped, restarting, start } = touched
-  const logger = mounts.ctx.logger('loader')
   const former = new Map([...dropped, ...restarting].map(one => [one.row.id, one]))
   const stopped = restarting.filter(({ state }) => state === 'active').map(({ mount }) => mount)
   const watched = [...added, ...stopped]
   const disabled = touched.listed.filter(row => row.disabled)
   const shipped = watched.some(mount => stateOfMount(mount) === 'waiting') ? await shippedPlugins() : []
-  const tolerated: HarnessError[] = []
-  const fatal = watched.flatMap(mount => {
+  const refusals: HarnessError[] = []
+  const notices: HarnessError[] = []
+  for (const mount of watched) {
     const { row } = mount.plan
     const state = stateOfMount(mount)
-    const error =
-      state === 'failed'
-        ? mount.failure
-        : state === 'waiting'
-          ? mounts.waiting(mount, { disabled, shipped })
-          : undefined
-    if (!error) return []
+    const failed = state === 'failed' ? mount.failure : undefined
+    const error = failed ?? (state === 'waiting' ? mounts.waiting(mount, { disabled, shipped }) : undefined)
+    if (!error) continue
     const was = former.get(row.id)
-    if (state === 'failed' && (row.required || (was && was.state !== 'failed'))) return error
-    if (state === 'waiting' && row.required && start) return error
+    const fatal = failed ? row.required || (was && was.state !== 'failed') : row.required && start
+    if (fatal) refusals.push(error)
     // A row that fails on and on is told once.
-    if (was?.mount.failure?.message !== error.message) tolerated.push(error)
-    return []
-  })
-  for (const error of tolerated.slice(0, WARNINGS)) logger.warn(error.message)
-  if (tolerated.length > WARNINGS) logger.warn(`${tolerated.length - WARNINGS} more rows do not run`)
-  return fatal
+    else if (was?.mount.failure?.message !== error.message) notices.push(error)
+  }
+  return { refusals, notices }
+}
+
+function tell({ ctx }: Mounts, notices: readonly HarnessError[]): void {
+  const logger = ctx.logger('loader')
+  for (const { message } of notices.slice(0, WARNINGS)) logger.warn(message)
+  if (notices.length > WARNINGS) logger.warn(`${notices.length - WARNINGS} more rows do not run`)
 }
 
 async function restore(

@@ -9,23 +9,24 @@ export class TreeReading {
   /** What the tree was made from. */
   current: TreeFile
   /** Those of `current`, and all that a later reading looked for which was refused. */
-  files: readonly string[] = []
+  files: readonly string[]
 
   /** @throws as `readTree` */
   constructor(source: TreeSource, options: ReadOptions) {
     this.source = source
     this.options = options
-    this.current = this.read()
-    this.accept(this.current)
+    this.current = readTree(source, options)
+    this.files = this.current.files
   }
 
   /** @throws as `readTree`; `current` stays */
   read(): TreeFile {
-    const tried = new Set(this.files)
+    const tried = new Set<string>()
     try {
       return readTree(this.source, { ...this.options, tried })
-    } finally {
-      this.files = [...tried]
+    } catch (error) {
+      this.files = [...new Set([...this.current.files, ...tried])]
+      throw error
     }
   }
 

@@ -75,10 +75,10 @@ export interface LoaderHost {
   entries(): Iterable<RowEntry>
   rows(): RowState[]
   files(): readonly string[]
-  reload(options: ReloadOptions): Promise<TreeChange>
-  create(row: RowInput, options: CreateOptions): Promise<TreeChange>
-  update(id: string, changes: Partial<RowInput>, options: ChangeOptions): Promise<TreeChange>
-  remove(id: string, options: ChangeOptions): Promise<TreeChange>
+  reload(caller: Context, options: ReloadOptions): Promise<TreeChange>
+  create(caller: Context, row: RowInput, options: CreateOptions): Promise<TreeChange>
+  update(caller: Context, id: string, changes: Partial<RowInput>, options: ChangeOptions): Promise<TreeChange>
+  remove(caller: Context, id: string, options: ChangeOptions): Promise<TreeChange>
   keep<T>(row: string, key: string, create: () => T): T
 }
 
@@ -107,12 +107,12 @@ export class TreeLoader extends Service {
    * @throws HarnessError with every mistake; the tree then is as before.
    */
   reload(options: ReloadOptions = {}): Promise<TreeChange> {
-    return this.host.reload(options)
+    return this.host.reload(this.ctx, options)
   }
 
   /** Adds a row, in one transaction. @throws as {@link reload} */
   create(row: RowInput, options: CreateOptions = {}): Promise<TreeChange> {
-    return this.host.create(row, options)
+    return this.host.create(this.ctx, row, options)
   }
 
   /**
@@ -120,12 +120,12 @@ export class TreeLoader extends Service {
    * lists replace whole. @throws as {@link reload}
    */
   update(id: string, changes: Partial<RowInput>, options: ChangeOptions = {}): Promise<TreeChange> {
-    return this.host.update(id, changes, options)
+    return this.host.update(this.ctx, id, changes, options)
   }
 
   /** Takes a row out, a group with all that is in it. @throws as {@link reload} */
   remove(id: string, options: ChangeOptions = {}): Promise<TreeChange> {
-    return this.host.remove(id, options)
+    return this.host.remove(this.ctx, id, options)
   }
 
   /**

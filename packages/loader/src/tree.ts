@@ -1,9 +1,18 @@
 /** The tree: its rows, and the queue of transactions that change them. */
 
-import { type Context, errorMessage, type Fiber, HarnessError, isHarnessError, notify } from '@cambium/core'
+import {
+  type Context,
+  deadline,
+  errorMessage,
+  type Fiber,
+  HarnessError,
+  isHarnessError,
+  notify,
+  rowOf,
+} from '@cambium/core'
 import { changeTree, prepare } from './change.ts'
 import { KeptState } from './kept-state.ts'
-import { type MountState, stateOfMount, waitsOf } from './mount.ts'
+import { type Mount, type MountState, stateOfMount, waitsOf } from './mount.ts'
 import { Mounts } from './mounts.ts'
 import type { PrepareOptions } from './prepare.ts'
 import type { TreeReading } from './reading.ts'
@@ -53,6 +62,8 @@ export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
 }
 
 const DRAIN_MS = 30_000
+/** How long a plugin may wait in its start for a change that has to wait for that start. */
+const ASK_MS = 5_000
 
 export class Tree {
   readonly ctx: Context
@@ -61,6 +72,7 @@ export class Tree {
   private readonly state = new KeptState()
   private listed: readonly Row[] = []
   private queue: Promise<unknown> = Promise.resolve()
+  private nextReload: { readonly remount: Set<string>; readonly done: Promise<TreeChange> } | undefined
   private started = false
   private ended = false
   private readonly ending = new AbortController()
@@ -72,7 +84,7 @@ export class Tree {
       entries: () => this.mounts.list().map(mount => mount.entry),
       rows: () => this.rows(),
       files: () => options.reading?.files ?? [],
-      reload: wanted => this.reload(wanted),
+      reload: (caller, wanted) => this.asked(caller, this.reload(wanted)),
       create: () => Promise.reject(notYet('create')),
       update: () => Promise.reject(notYet('update')),
       remove: () => Promise.reject(notYet('remove')),
@@ -92,14 +104,23 @@ export class Tree {
   }
 
   /** Reads the tree's files again and applies what they say. @throws as {@link apply}, and for mistakes in the files */
-  reload(options: ApplyOptions = {}): Promise<TreeChange> {
-    const { reading } = this.options
-    return this.transact('reload', async () => {
+  reload({ remount = new Set() }: ApplyOptions = {}): Promise<TreeChange> {
+    // One that has not begun yet reads what is there then: it serves whoever asks until then.
+    if (this.nextReload) {
+      for (const id of remount) this.nextReload.remount.add(id)
+      return this.nextReload.done
+    }
+    const wanted = new Set(remount)
+    const done = this.transact('reload', async () => {
+      this.nextReload = undefined
+      const { reading } = this.options
       const file = reading?.read()
-      const change = await this.change(file ? flatten(file.rows) : this.listed, options)
+      const change = await this.change(file ? flatten(file.rows) : this.listed, { remount: wanted })
       if (file) reading?.accept(file)
       return change
     })
+    this.nextReload = { remount: wanted, done }
+    return done
   }
 
   /** Resolves, imports and validates `rows` without mounting any. @throws HarnessError with every mistake found. */
@@ -145,6 +166,21 @@ export class Tree {
     })
   }
 
+  /** A plugin that waits in its start for what has to wait for that start is told so. */
+  private async asked<T>(caller: Context, work: Promise<T>): Promise<T> {
+    const mount = this.mounts.byId.get(rowOf(caller)?.id ?? '')
+    if (!mount?.starting || stateOfMount(mount) !== 'loading') return work
+    const { signal, clear } = deadline(ASK_MS)
+    const late = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(waitsForItself(mount)), { once: true })
+    })
+    try {
+      return await Promise.race([work, late])
+    } finally {
+      clear()
+    }
+  }
+
   private async change(rows: readonly Row[], { remount = new Set() }: ApplyOptions): Promise<TreeChange> {
     if (this.ended) throw new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: this.mounts.label })
     const change = await changeTree(this.mounts, this.state, rows, {
@@ -179,6 +215,17 @@ export class Tree {
     this.queue = result.catch(() => {})
     return result
   }
+}
+
+function waitsForItself({ plan: { row } }: Mount): HarnessError {
+  return new HarnessError(
+    'TREE_BUSY',
+    `${row.id} waits in its start for a change of the tree, which waits for that start`,
+    {
+      where: `${row.at} (row ${row.id})`,
+      fix: 'do not await ctx.loader in `apply`: the change is made once the row has started',
+    },
+  )
 }
 
 const notYet = (what: string) => new HarnessError('LOADER_CHANGE', `${what} is being built`)
