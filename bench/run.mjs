@@ -1,5 +1,6 @@
 /**
- * Measures the released form beside a bare Node script that makes the same exchange: `npm run bench -- [--runs 7] [--only trivial] [--json]`.
+ * Measures the released form beside a bare Node script that makes the same exchange: `npm run bench -- [--runs 7] [--only trivial] [--json]`,
+ * and what a change of a running tree costs (`--only reload`).
  *
  * Both run in turns, so that whatever else the machine does falls on both; every figure is a median.
  */
@@ -11,6 +12,7 @@ import { cpus, loadavg, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
+import { measureReload, printReload } from './reload.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const { values } = parseArgs({
@@ -18,6 +20,7 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '7' },
     only: { type: 'string', multiple: true },
     json: { type: 'boolean', default: false },
+    reloads: { type: 'string', default: '500' },
   },
 })
 const runs = Number(values.runs)
@@ -39,15 +42,16 @@ const SCENARIOS = {
   chunks: { model: 'chunks-20000', title: '20,000 chunks of text', target: '≤ 0.5 s' },
 }
 
-const wanted = Object.keys(SCENARIOS).filter(name => !values.only || values.only.includes(name))
-if (!wanted.length) throw new Error(`--only takes ${Object.keys(SCENARIOS).join(', ')}`)
+const names = [...Object.keys(SCENARIOS), 'reload']
+const wanted = names.filter(name => !values.only || values.only.includes(name))
+if (!wanted.length) throw new Error(`--only takes ${names.join(', ')}`)
 
 const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
 
 async function build() {
   const out = join(scratch, 'dist')
   await promisify(execFile)(process.execPath, [join(here, '../scripts/build.mjs'), '--out', out, '--no-types'])
-  return join(out, 'bin/cambium.cjs')
+  return out
 }
 
 async function startModel() {
@@ -106,34 +110,45 @@ async function compare(model, bin, { model: name, flags = [] }) {
   return { cambium: summarise(samples.cambium), bare: summarise(samples.bare), firstMs: first.wallMs }
 }
 
-async function main() {
-  const bin = await build()
-  const model = await startModel()
+async function exchanges(built) {
+  const chosen = wanted.filter(name => SCENARIOS[name])
   const results = {}
+  if (!chosen.length) return results
+  const model = await startModel()
   try {
-    for (const name of wanted) results[name] = await compare(model, bin, SCENARIOS[name])
+    for (const name of chosen) results[name] = await compare(model, join(built, 'bin/cambium.cjs'), SCENARIOS[name])
   } finally {
     model.stop()
   }
+  return results
+}
+
+async function main() {
+  const built = await build()
+  const results = await exchanges(built)
+  const reload = wanted.includes('reload')
+    ? await measureReload({ built, scratch, runs, reloads: Number(values.reloads), median })
+    : undefined
   const machine = { node: process.version, cores: cpus().length, load: loadavg()[0] }
   const { step, steps } = results
   const growthMiB = who => steps[who].peakMiB - step[who].peakMiB
   const growth = step && steps && { cambium: growthMiB('cambium'), bare: growthMiB('bare') }
-  if (values.json) console.log(JSON.stringify({ machine, runs, results, growthMiB: growth }, null, 2))
-  else print(machine, results, growth)
+  if (values.json) console.log(JSON.stringify({ machine, runs, results, growthMiB: growth, reload }, null, 2))
+  else print(machine, results, growth, reload)
 }
 
-function print({ node, cores, load }, results, growth) {
-  const row = (...cells) => {
-    const widths = [26, 10, 10, 8]
-    console.log(cells.map((cell, index) => (index ? cell.padStart(widths[index] ?? 0) : cell.padEnd(26))).join('  '))
-  }
+function row(...cells) {
+  const widths = [26, 10, 10, 8]
+  console.log(cells.map((cell, index) => (index ? cell.padStart(widths[index] ?? 0) : cell.padEnd(26))).join('  '))
+}
+
+function print({ node, cores, load }, results, growth, reload) {
   const line = (title, key, unit, digits, { cambium, bare }, target = '') => {
     const show = ({ [key]: value }) => `${(unit === 's' ? value / 1000 : value).toFixed(digits)} ${unit}`
     row(title, show(cambium), show(bare), `${(cambium[key] / bare[key]).toFixed(2)} ×`, target)
   }
   console.log(`Node ${node}, ${cores} cores, load ${load.toFixed(1)}, medians of ${runs} runs\n`)
-  row('', 'cambium', 'bare', 'ratio', 'meant to be')
+  if (Object.keys(results).length) row('', 'cambium', 'bare', 'ratio', 'meant to be')
   for (const [name, result] of Object.entries(results)) {
     const { title, target } = SCENARIOS[name]
     line(title, 'wallMs', 's', 3, result, target)
@@ -144,6 +159,7 @@ function print({ node, cores, load }, results, growth) {
     line('  answer to next request', 'gapMs', 'ms', 1, result, '≤ 8 ms')
     if (growth) row('  growth', `${growth.cambium.toFixed(1)} MiB`, `${growth.bare.toFixed(1)} MiB`)
   }
+  if (reload) printReload(reload, row)
 }
 
 try {
