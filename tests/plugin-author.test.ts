@@ -1,10 +1,12 @@
 /** What the pages show is what is there: their code is quoted from files that tests run. */
 
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { BlockAssembler, createUserMessage, textOf } from '@cambium/llm'
-import { bootTree } from '@cambium/testkit'
+import { bootTree, builtBin, type TempWorkspace, tempWorkspace } from '@cambium/testkit'
 import { expect, it } from 'vitest'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -81,3 +83,34 @@ it('the plugins that only READMEs show run', async () => {
   expect(answer.blocks()).toEqual([{ type: 'text', text: 'hi' }])
   await tree.dispose()
 })
+
+/** A folder as the page has an author make it: the example's files, the built package, tsx, and a tsconfig whose paths lead to types. */
+async function authorsFolder(): Promise<TempWorkspace> {
+  const folder = tempWorkspace()
+  for (const file of readdirSync(join(ROOT, 'examples/author'))) {
+    if (!/^(run\.test\.ts|README\.md|package\.json)$/.test(file)) folder.write(file, read(`examples/author/${file}`))
+  }
+  folder.write('package.json', '{ "type": "module" }')
+  folder.write('types/schemastery.d.ts', 'export default Schema\ndeclare class Schema {}\n')
+  folder.write('tsconfig.json', '{ "compilerOptions": { "paths": { "schemastery": ["./types/schemastery.d.ts"] } } }')
+  const installed = {
+    cambium: dirname(dirname(await builtBin('cordis'))),
+    tsx: realpathSync(join(ROOT, 'node_modules/tsx')),
+  }
+  mkdirSync(join(folder.path, 'node_modules'))
+  for (const [name, target] of Object.entries(installed)) symlinkSync(target, join(folder.path, 'node_modules', name))
+  return folder
+}
+
+it('the example runs in a folder of its own, by the built command, and so do its tests', async () => {
+  using folder = await authorsFolder()
+  const env = { PATH: process.env['PATH'], HOME: folder.path }
+  const run = promisify(execFile)
+  const bin = join(folder.path, 'node_modules/cambium/bin/cordis.cjs')
+  const started = run(process.execPath, [bin, 'start', 'try.yml', '--log-level', 'silent'], { cwd: folder.path, env })
+  started.child.stdin!.end('note {"text": "tea at four"}\n')
+  expect(await started).toEqual({ stdout: 'Noted as number 1.\n', stderr: '' })
+  const args = ['--import', 'tsx', '--test', '--test-reporter=tap', 'notes.test.ts']
+  const { stdout } = await run(process.execPath, args, { cwd: folder.path, env })
+  expect(stdout).toMatch(/^# pass [1-9]/m)
+}, 60_000)
