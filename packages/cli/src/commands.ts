@@ -23,4 +23,14 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'cambium run [flags] "task"',
     load: () => import('./run.ts'),
   },
+  config: {
+    summary: 'show the tree that it mounts here, and where each value comes from',
+    usage: 'cambium config [flags] show|path',
+    load: () => import('./config.ts'),
+  },
+  trust: {
+    summary: "apply the layer that a project's folder brings along",
+    usage: 'cambium trust [flags] [folder]',
+    load: () => import('./trust.ts'),
+  },
 }

@@ -9,6 +9,8 @@ import type { Input } from './task.ts'
 
 export interface Host {
   readonly stdin: Input
+  /** Where a person can answer a question; absent when there is none. */
+  readonly keyboard?: Readable | undefined
   readonly stdout: Output
   readonly stderr: Output
   readonly env: Readonly<Record<string, string | undefined>>
@@ -58,6 +60,9 @@ const write = process.stdout.write.bind(process.stdout)
 export const processHost: Host = {
   get stdin() {
     return isDevice(0) ? NO_INPUT : process.stdin
+  },
+  get keyboard() {
+    return isDevice(0) && process.stdin.isTTY && process.stderr.isTTY ? process.stdin : undefined
   },
   stdout: {
     isTTY: process.stdout.isTTY,

@@ -14,6 +14,12 @@ export function escapeControls(text: string): string {
   })
 }
 
+/** JSON for a program, which a terminal also takes literally. */
+export const jsonText = (data: unknown, indent?: number): string =>
+  `${JSON.stringify(data, null, indent).replace(/[\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu, char =>
+    [...Array(char.length).keys()].map(at => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
+  )}\n`
+
 /** One line of at most `max` characters; a cut is marked by how much is missing. */
 export function oneLine(text: string, max: number): string {
   // Cut first: escaping a megabyte of arguments to show a hundred characters would be felt.

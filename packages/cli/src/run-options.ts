@@ -2,6 +2,8 @@
 
 import { resolve } from 'node:path'
 import { describeFlags, type FlagTable, readChoice, readCount, readDuration, readFlags, usageError } from './flags.ts'
+import { LAYER_FLAGS, layerOptions } from './layer-options.ts'
+import type { LayerOptions } from './layers.ts'
 import { OUTPUT_FORMS, type OutputForm } from './output.ts'
 
 const MODES = ['full'] as const
@@ -30,8 +32,7 @@ const FLAGS: FlagTable = {
   'max-steps': { value: '<n>', help: 'requests to the model before it has to sum up' },
   timeout: { value: '<time>', help: 'how long it may take: seconds, or 90s, 5m, 1h' },
   mode: { value: '<mode>', help: 'full: every tool runs without asking (default, and the only one yet)' },
-  set: { value: '<id.path=value>', many: true, help: 'change a value of the tree, as --set loop.model=openai/gpt-5' },
-  patch: { value: '<file>', many: true, help: 'lay a patch file over the tree' },
+  ...LAYER_FLAGS,
   quiet: { short: 'q', help: 'nothing on standard error but failures' },
   help: { short: 'h', help: 'this text' },
 }
@@ -55,7 +56,7 @@ exit codes:
   130  interrupted (143 by SIGTERM, 129 by a closed terminal); the session can be taken up again
 
 environment: OPENAI_API_KEY, OPENAI_BASE_URL, and the same for ANTHROPIC, DEEPSEEK and others;
-             CAMBIUM_HOME is where sessions are kept (~/.cambium)
+             CAMBIUM_HOME is where sessions and cordis.patch.yml are kept (~/.cambium)
 `
 }
 
@@ -67,13 +68,14 @@ export interface RunOptions {
   readonly cwd: string
   readonly model: string | undefined
   readonly resume: string | undefined
-  /** `id.path=value` of the rows that the flags change. */
-  readonly set: readonly string[]
-  readonly patch: readonly string[]
+  /** With the values that other flags stand for. */
+  readonly layers: LayerOptions
+  /** Flags that ask the budget for a limit. */
+  readonly limits: readonly string[]
 }
 
 /** @throws `CLI_USAGE` */
-export function readOptions(argv: readonly string[], cwd: string): RunOptions {
+export function readOptions(argv: readonly string[], folder: string, env: LayerOptions['env']): RunOptions {
   const line = readFlags(argv, FLAGS)
   const one = (name: string) => line.flags.get(name)?.[0]
   const model = one('model')
@@ -82,18 +84,23 @@ export function readOptions(argv: readonly string[], cwd: string): RunOptions {
   if (line.flags.has('continue') && line.flags.has('resume'))
     throw usageError('--continue and --resume exclude each other')
   readChoice('mode', one('mode') ?? 'full', MODES)
+  const cwd = resolve(folder, one('cwd') ?? '.')
+  const layers = layerOptions(line, env, folder, cwd)
   return {
     words: line.words,
     output: readChoice('output', one('output') ?? 'text', OUTPUT_FORMS),
     quiet: line.flags.has('quiet'),
-    cwd: resolve(cwd, one('cwd') ?? '.'),
+    cwd,
     model,
     resume: line.flags.has('continue') ? '' : one('resume'),
-    set: [
-      ...(steps === undefined ? [] : [`budget.turn.maxSteps=${readCount('max-steps', steps)}`]),
-      ...(timeout === undefined ? [] : [`budget.turn.maxWallMs=${readDuration('timeout', timeout)}`]),
-      ...(line.flags.get('set') ?? []),
-    ],
-    patch: (line.flags.get('patch') ?? []).map(file => resolve(cwd, file)),
+    layers: {
+      ...layers,
+      set: [
+        ...(steps === undefined ? [] : [`budget.turn.maxSteps=${readCount('max-steps', steps)}`]),
+        ...(timeout === undefined ? [] : [`budget.turn.maxWallMs=${readDuration('timeout', timeout)}`]),
+        ...layers.set,
+      ],
+    },
+    limits: ['max-steps', 'timeout'].filter(name => line.flags.has(name)),
   }
 }

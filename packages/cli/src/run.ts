@@ -1,12 +1,12 @@
 /** `cambium run`: one task, from the command line to its exit code. */
 
-import { isHarnessError, type LogRecord, sleep } from '@cambium/core'
-import { claim, type LoadedTree, loadTree } from '@cambium/loader'
+import { HarnessError, isHarnessError, type LogRecord, sleep } from '@cambium/core'
+import { claim, ignoreTsconfig, type LoadedTree, loadTree, placeOf } from '@cambium/loader'
 import { EXIT, exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
 import type { Host } from './host.ts'
-import { installed } from './installation.ts'
+import { findLayers, type Layers, withWayOut } from './layers.ts'
 import { failureReport } from './output.ts'
 import { type RunOptions, readOptions } from './run-options.ts'
 import { StatusLine } from './status-line.ts'
@@ -18,12 +18,13 @@ export { help } from './run-options.ts'
 /** Resolves with the exit code. @throws `CLI_USAGE` */
 export async function run(argv: readonly string[], host: Host): Promise<number> {
   const startedAt = performance.now()
-  const options = readOptions(argv, host.cwd)
+  const options = readOptions(argv, host.cwd, host.env)
   const { terminal, redraws, color } = lookAt(host.stderr, host.env)
   const notes = new StatusLine(host.stderr, redraws)
   const ends = listenForEnd(host, terminal ? notes : undefined)
   // Standard output is the answer's alone; a plugin that logs to the console must not spoil it.
   const letOthersWrite = host.keepStdout()
+  let layers: Layers | undefined
   try {
     const warn = (text: string) => {
       if (!options.quiet) notes.print(`cambium: ${text}`)
@@ -33,14 +34,19 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
     if (!task && options.resume === undefined) {
       throw usageError('there is no task', 'write it as an argument, or pipe it in')
     }
-    const tree = load(options, task, host, notes)
+    layers = await findLayers(options.layers)
+    if (layers.notice) warn(layers.notice)
+    if (layers.failure) throw layers.failure
+    const tree = load(options, layers, task, host, notes)
     tree.ctx.provide('surface', { stdout: host.stdout, notes, terminal, color })
     return await runTree(tree, ends, notes)
   } catch (error) {
     if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error
     const { aborted, reason } = ends.signal
     // What is given up when a signal comes fails in many ways.
-    const failure = aborted ? { code: 'ABORTED', message: `interrupted: ${reason}` } : toFailure(error)
+    const failure = aborted
+      ? { code: 'ABORTED', message: `interrupted: ${reason}` }
+      : toFailure(layers ? withWayOut(error, layers) : error)
     const exitCode = aborted ? exitCodeOfSignal(reason) : exitCodeOf(failure)
     const stopReason = aborted ? 'interrupted' : 'failed'
     const durationMs = Math.round(performance.now() - startedAt)
@@ -60,21 +66,31 @@ class Interrupted extends Error {
 }
 
 /** The installation's tree with the run as its last row. */
-function load(options: RunOptions, task: string, host: Host, notes: StatusLine): LoadedTree {
+function load(options: RunOptions, layers: Layers, task: string, host: Host, notes: StatusLine): LoadedTree {
   const { cwd, model, resume, output, quiet } = options
-  const file = installed('cordis.yml')
   const config = { task, cwd, model, resume, output, quiet }
   const row = { id: 'headless', name: '@cambium/cli/headless', config }
-  return loadTree(
-    { file },
-    {
-      env: host.env,
-      patches: [...options.patch.map(patch => ({ file: patch })), { file, data: [{ insert: [row] }] }],
-      set: options.set,
-      level: quiet ? 'error' : 'warn',
-      write: record => notes.print(logLine(record)),
-    },
-  )
+  // The folder to work in may be somebody else's.
+  ignoreTsconfig()
+  const tree = loadTree(layers.tree, {
+    env: host.env,
+    patches: [...layers.patches, { file: layers.tree.file, data: [{ insert: [row] }] }],
+    set: layers.set,
+    level: quiet ? 'error' : 'warn',
+    write: record => notes.print(logLine(record)),
+  })
+  for (const flag of options.limits) refuseIdleLimit(flag, tree)
+  return tree
+}
+
+/** A limit that nobody keeps is worse than none. */
+function refuseIdleLimit(flag: string, { source }: LoadedTree): void {
+  const budget = source.rows.find(({ id }) => id === 'budget')
+  if (!budget?.disabled) return
+  throw new HarnessError('CLI_NO_BUDGET', `--${flag} would limit nothing: the row budget is disabled`, {
+    where: placeOf(budget.written.entries.get('disabled')?.spot ?? budget.written.spot),
+    fix: `enable it, or leave out --${flag}`,
+  })
 }
 
 /** How long an end that was asked for may take, whatever a plugin does. */

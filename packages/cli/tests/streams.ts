@@ -59,6 +59,8 @@ export interface TestHostOptions {
   stdin?: string | 'terminal' | Readable
   stderr?: Sink
   stdout?: Sink
+  /** What a person at a terminal answers. */
+  keyboard?: string
   cwd?: string
   env?: Record<string, string>
 }
@@ -79,9 +81,11 @@ export function testHost(options: TestHostOptions = {}): TestHost {
         : typeof stdin === 'string'
           ? Readable.from(stdin ? [Buffer.from(stdin)] : [])
           : stdin,
+    keyboard: options.keyboard === undefined ? undefined : Readable.from([options.keyboard]),
     stdout: options.stdout ?? new Sink(),
     stderr: options.stderr ?? new Sink(),
-    env: options.env ?? {},
+    // Never the home of whoever runs the tests.
+    env: { CAMBIUM_HOME: process.env['CAMBIUM_HOME'] ?? '/nonexistent', ...options.env },
     cwd: options.cwd ?? process.cwd(),
     aborts,
     listening,
