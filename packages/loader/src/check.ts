@@ -1,6 +1,6 @@
 /** All that is wrong with a tree, found without running a plugin. Modules are imported: their top level does run. */
 
-import { type HarnessError, isHarnessError } from '@cambium/core'
+import type { HarnessError } from '@cambium/core'
 import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
 import { neededBy } from './guard.ts'
 import { shippedPlugins } from './installation.ts'
@@ -98,11 +98,4 @@ function knownRow(row: Row, prepared: Prepared | undefined, shipped: readonly Sh
   const declares = loaded && (loaded.plugin as { provide?: unknown }).provide !== undefined
   const provides = declares ? loaded.provide : ours?.provide
   return { row, needs, provides, failed }
-}
-
-/** One finding as data, for programs. */
-export function findingOf(error: unknown): { code: string; problem: string; where: string | null; fix: string | null } {
-  if (!isHarnessError(error)) return { code: 'TREE_FAILED', problem: String(error), where: null, fix: null }
-  const { code, problem, where = null, fix = null } = error
-  return { code, problem, where, fix }
 }

@@ -14,6 +14,10 @@ const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly loa
     summary: 'say all that is wrong with trees, without running a plugin',
     load: () => import('./commands/check.ts'),
   },
+  graph: {
+    summary: 'boot trees, show what is mounted and why something is not, and dispose them',
+    load: () => import('./commands/graph.ts'),
+  },
 }
 
 const USAGE = `usage: cordis start [file…] [options] [-- args…]
@@ -22,6 +26,7 @@ const USAGE = `usage: cordis start [file…] [options] [-- args…]
   cordis start a.yml b.yml            mounts two trees in one process
   cordis start --set llm.model=x      changes one setting
   cordis check                        says all that is wrong with ./cordis.yml, and runs nothing
+  cordis graph                        boots it, and shows each row: state, services, effects
   cordis start --help                 lists the options
 `
 

@@ -22,6 +22,8 @@ export class Mounts {
   readonly options: MountsOptions
   readonly label: string
   byId = new Map<string, Mount>()
+  /** How long a row that is dropped may go on starting. */
+  patienceMs = START_PATIENCE_MS
   private readonly loader: TreeLoader
   private readonly realms = new Map<string, symbol>()
 
@@ -49,7 +51,7 @@ export class Mounts {
   }
 
   /** Disposes `mounts`, the last one first. What is still starting gets `patienceMs` to come to an end. */
-  async drop(mounts: readonly Mount[], patienceMs = START_PATIENCE_MS): Promise<void> {
+  async drop(mounts: readonly Mount[], patienceMs = this.patienceMs): Promise<void> {
     for (const mount of [...mounts].reverse()) {
       const { id } = mount.plan.row
       if (this.byId.get(id) === mount) this.byId.delete(id)

@@ -1,7 +1,8 @@
 /** `cordis check` */
 
 import type { Command } from 'commander'
-import { checkTrees, findingOf, type TreeCheck } from '../check.ts'
+import { checkTrees, type TreeCheck } from '../check.ts'
+import { type Finding, findingOf } from '../graph.ts'
 import { type Apart, workApart } from './apart.ts'
 import type { Invocation } from './subcommand.ts'
 import { addTreeOptions, readTreeFlags, type TreeFlags } from './tree-options.ts'
@@ -9,8 +10,6 @@ import { addTreeOptions, readTreeFlags, type TreeFlags } from './tree-options.ts
 interface CheckFlags extends TreeFlags {
   readonly json?: boolean
 }
-
-type Finding = ReturnType<typeof findingOf>
 
 interface Checked {
   readonly file: string
