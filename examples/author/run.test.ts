@@ -35,6 +35,12 @@ test('a note that is old is dropped by the work in the background, which ends wi
   expect(tree.logs()).not.toMatch(/^(warn|error)/m)
 })
 
+test('a patch gives them to the agent of the default tree', async () => {
+  const tree = await bootTree({ file: `${root}/cordis.yml` }, { patches: [{ file: here('notes.patch.yml') }], env: {} })
+  expect(tree.ctx.tools.schemas().map(({ name }) => name)).toContain('note')
+  await tree.dispose()
+})
+
 test('each line of standard input calls a tool', async () => {
   const bin = `${root}/packages/loader/bin/cordis.js`
   const started = promisify(execFile)(process.execPath, [bin, 'start', here('try.yml'), '--log-level', 'warn'])
