@@ -22,6 +22,8 @@ export interface ChangeRequest {
   /** The first one: no required row may wait after it. */
   readonly start: boolean
   readonly drainMs: number
+  /** The rows that asked for it. */
+  readonly askers: ReadonlySet<string>
   /** Aborts when the tree is to end. */
   readonly ending: AbortSignal
   /** Called when the rows run as wanted; what it throws undoes them. */
@@ -61,8 +63,10 @@ export async function changeTree(
       else added.push(mounts.mount(plan))
     }
     if (mounts.options.keepFailures) {
-      // What does not come to rest is shown as it is.
-      await mounts.settled().catch(() => {})
+      // What does not come to rest is kept as it is, and gets no more time when it goes.
+      await mounts.settled().catch(() => {
+        mounts.patienceMs = 0
+      })
     } else {
       await mounts.settled()
       const outcome = await outcomeOf(mounts, added, { listed, dropped, restarting, start: request.start })
@@ -122,7 +126,8 @@ function restartingOf(mounts: Mounts, before: readonly Former[], dropped: readon
 }
 
 /** Waits until nothing of these rows is under way, but not for ever. */
-async function drain({ ctx }: Mounts, leaving: readonly Former[], { drainMs, ending }: ChangeRequest): Promise<void> {
+async function drain({ ctx, label }: Mounts, leaving: readonly Former[], request: ChangeRequest): Promise<void> {
+  const { drainMs, ending, askers } = request
   const ids = new Set(leaving.map(({ row }) => row.id))
   if (!ids.size) return
   const { signal, clear } = deadline(drainMs, ending)
@@ -130,13 +135,14 @@ async function drain({ ctx }: Mounts, leaving: readonly Former[], { drainMs, end
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
-  const drained = parallel(ctx, undefined, 'loader/drain', ids, signal).catch((error: AggregateError) => {
+  const drained = parallel(ctx, undefined, 'loader/drain', ids, signal, askers).catch((error: AggregateError) => {
     for (const failure of error.errors ?? [error]) {
       ctx.logger('loader').error(`a listener of loader/drain failed: ${renderLog(failure)}`)
     }
   })
   await Promise.race([drained, over])
   clear()
+  if (ending.aborted) throw treeDisposed(label)
 }
 
 interface Touched {
@@ -212,4 +218,8 @@ function notRestored({ plan: { row }, failure }: Mount): HarnessError {
     fix: failure?.fix,
     cause: failure,
   })
+}
+
+export function treeDisposed(label: string): HarnessError {
+  return new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: label })
 }

@@ -10,7 +10,7 @@ import {
   notify,
   rowOf,
 } from '@cambium/core'
-import { changeTree, prepare } from './change.ts'
+import { type ChangeRequest, changeTree, prepare, treeDisposed } from './change.ts'
 import { KeptState } from './kept-state.ts'
 import { type Mount, type MountState, stateOfMount, waitsOf } from './mount.ts'
 import { Mounts } from './mounts.ts'
@@ -61,6 +61,12 @@ export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
   return new Tree(ctx, options)
 }
 
+interface NextReload {
+  readonly remount: Set<string>
+  readonly askers: Set<string>
+  readonly done: Promise<TreeChange>
+}
+
 const DRAIN_MS = 30_000
 /** How long a plugin may wait in its start for a change that has to wait for that start. */
 const ASK_MS = 5_000
@@ -72,7 +78,7 @@ export class Tree {
   private readonly state = new KeptState()
   private listed: readonly Row[] = []
   private queue: Promise<unknown> = Promise.resolve()
-  private nextReload: { readonly remount: Set<string>; readonly done: Promise<TreeChange> } | undefined
+  private nextReload: NextReload | undefined
   private started = false
   private ended = false
   private readonly ending = new AbortController()
@@ -84,7 +90,7 @@ export class Tree {
       entries: () => this.mounts.list().map(mount => mount.entry),
       rows: () => this.rows(),
       files: () => options.reading?.files ?? [],
-      reload: (caller, wanted) => this.asked(caller, this.reload(wanted)),
+      reload: (caller, wanted) => this.ask(caller, asker => this.reload(wanted, asker)),
       create: () => Promise.reject(notYet('create')),
       update: () => Promise.reject(notYet('update')),
       remove: () => Promise.reject(notYet('remove')),
@@ -104,22 +110,23 @@ export class Tree {
   }
 
   /** Reads the tree's files again and applies what they say. @throws as {@link apply}, and for mistakes in the files */
-  reload({ remount = new Set() }: ApplyOptions = {}): Promise<TreeChange> {
+  reload({ remount = new Set() }: ApplyOptions = {}, asker?: string): Promise<TreeChange> {
     // One that has not begun yet reads what is there then: it serves whoever asks until then.
     if (this.nextReload) {
       for (const id of remount) this.nextReload.remount.add(id)
+      if (asker !== undefined) this.nextReload.askers.add(asker)
       return this.nextReload.done
     }
-    const wanted = new Set(remount)
+    const wanted = { remount: new Set(remount), askers: new Set(asker === undefined ? [] : [asker]) }
     const done = this.transact('reload', async () => {
       this.nextReload = undefined
       const { reading } = this.options
       const file = reading?.read()
-      const change = await this.change(file ? flatten(file.rows) : this.listed, { remount: wanted })
+      const change = await this.change(file ? flatten(file.rows) : this.listed, wanted)
       if (file) reading?.accept(file)
       return change
     })
-    this.nextReload = { remount: wanted, done }
+    this.nextReload = { ...wanted, done }
     return done
   }
 
@@ -167,8 +174,10 @@ export class Tree {
   }
 
   /** A plugin that waits in its start for what has to wait for that start is told so. */
-  private async asked<T>(caller: Context, work: Promise<T>): Promise<T> {
-    const mount = this.mounts.byId.get(rowOf(caller)?.id ?? '')
+  private async ask<T>(caller: Context, request: (asker: string | undefined) => Promise<T>): Promise<T> {
+    const id = rowOf(caller)?.id
+    const mount = this.mounts.byId.get(id ?? '')
+    const work = request(id)
     if (!mount?.starting || stateOfMount(mount) !== 'loading') return work
     const { signal, clear } = deadline(ASK_MS)
     const late = new Promise<never>((_, reject) => {
@@ -181,10 +190,12 @@ export class Tree {
     }
   }
 
-  private async change(rows: readonly Row[], { remount = new Set() }: ApplyOptions): Promise<TreeChange> {
-    if (this.ended) throw new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: this.mounts.label })
+  private async change(rows: readonly Row[], wanted: Partial<ChangeRequest>): Promise<TreeChange> {
+    if (this.ended) throw treeDisposed(this.mounts.label)
     const change = await changeTree(this.mounts, this.state, rows, {
-      remount,
+      remount: new Set(),
+      askers: new Set(),
+      ...wanted,
       start: !this.started,
       drainMs: this.options.drainMs ?? DRAIN_MS,
       ending: this.ending.signal,

@@ -24,12 +24,16 @@ export interface Running {
   /** Settles with the body; never rejects. */
   readonly ended: Promise<unknown>
   abort(reason: unknown): void
+  /** Set when its plugin goes. `asking`: it waits for that itself, and nobody waits for it. `late`: it had its time. */
+  leaving?: 'asking' | 'late'
 }
 
 export interface Offer {
   readonly definition: ToolDefinition
   /** The part that a model sees, frozen when it was registered. */
   readonly schema: ToolSchema
+  /** The id of the row that offers it. */
+  readonly row: string | undefined
   readonly running: Set<Running>
 }
 
@@ -47,6 +51,8 @@ const STOP_MS = 1_000
 
 export class Catalogue {
   readonly guards = new ScopedList<Guard>()
+  /** Of all scopes. */
+  readonly offers = new Set<Offer>()
   private readonly registry: ScopedRegistry<Offer>
   private readonly filters: ScopedList<ToolFilter>
   private readonly views = new WeakMap<ScopeKey, View>()
@@ -65,11 +71,13 @@ export class Catalogue {
   }
 
   register(ctx: Context, definition: ToolDefinition): () => void {
-    const offer: Offer = { definition, schema: readSchema(ctx, definition), running: new Set() }
+    const schema = readSchema(ctx, definition)
+    const offer: Offer = { definition, schema, row: rowOf(ctx)?.id, running: new Set() }
     // Disposers run last-acquired first: the tool goes, then its running calls end, then what the plugin opened before.
     const ended = ctx.effect(() => () => this.drain(offer), `calls of ${definition.name}`) as unknown as () => void
     try {
       const leave = this.registry.register(ctx, definition.name, offer)
+      this.offers.add(offer)
       return () => {
         leave()
         ended()
@@ -80,12 +88,15 @@ export class Catalogue {
     }
   }
 
-  private drain({ definition, running }: Offer): Promise<void> | undefined {
-    if (!running.size) return undefined
-    const calls = [...running]
+  private drain(offer: Offer): Promise<void> | undefined {
+    this.offers.delete(offer)
+    const { definition, running } = offer
+    const calls = [...running].filter(({ leaving }) => leaving !== 'asking')
+    if (!calls.length) return undefined
     const all = Promise.all(calls.map(call => call.ended))
     return (async () => {
-      if (await endsWithin(all, this.drainMs)) return
+      const late = calls.every(({ leaving }) => leaving === 'late')
+      if (!late && (await endsWithin(all, this.drainMs))) return
       const reason = new HarnessError('TOOL_WITHDRAWN', `tool "${definition.name}" was unloaded while it ran`)
       for (const call of calls) call.abort(reason)
       await endsWithin(all, STOP_MS)

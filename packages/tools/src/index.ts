@@ -10,6 +10,7 @@ import { type Engine, openCall } from './call.ts'
 import { Catalogue } from './catalogue.ts'
 import type { ToolDefinition, ToolExecution, ToolResult } from './definition.ts'
 import { dispatch } from './dispatch.ts'
+import { drain } from './drain.ts'
 import { judge } from './judge.ts'
 import type { BatchOptions, BatchOutcome, ToolCall, ToolFilter, Tools } from './service.ts'
 import { settle } from './settle.ts'
@@ -54,6 +55,8 @@ class ToolService extends Service implements Tools {
     const catalogue = new Catalogue(config.drainMs, () => ctx.emit('tools/change'))
     this.engine = { ctx, catalogue, sessions: ctx.sessions, warn: text => ctx.logger.warn(text) }
     this.maxParallel = config.maxParallel
+    const { warn } = this.engine
+    ctx.on('loader/drain', (rows, signal, askers) => drain(catalogue.offers, { rows, askers, signal }, warn))
   }
 
   register(definition: ToolDefinition): () => void {
