@@ -1,9 +1,9 @@
 /** Reloads plugins when their files change, and rows when the tree's files do; what did not change keeps running. */
 
 import { fileURLToPath } from 'node:url'
-import type { Context } from '@cambium/core'
+import { type Context, HarnessError } from '@cambium/core'
 import Schema from 'schemastery'
-import type {} from './tree-loader.ts'
+import { TreeLoader } from './tree-loader.ts'
 
 export const name = 'hmr'
 
@@ -19,6 +19,11 @@ export const Config: Schema<Config> = Schema.object({
 })
 
 export async function apply(ctx: Context, { debounceMs }: Config) {
+  if (!(ctx.loader instanceof TreeLoader)) {
+    throw new HarnessError('HMR_LOADER', 'this is the hot reload of another installation than the one that runs', {
+      fix: 'name the plugin as the running cordis has it, or use its option --watch',
+    })
+  }
   const { hotReload } = await import('./hot-reload.ts')
   const reload = await hotReload(fileURLToPath(ctx.baseUrl!))
   const tree = { loader: ctx.loader, log: ctx.logger, debounceMs }

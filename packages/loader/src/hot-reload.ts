@@ -86,8 +86,10 @@ export class HotReload {
     if (trees.size && !files.length && outcomes.some(({ mistakes }) => mistakes))
       outcomes = await this.attempt(new Set(), trees)
     for (const { tree, change, mistakes } of outcomes) {
-      if (mistakes) tree.log.error(refusedText(paths, mistakes))
-      const line = change && reloadedLine(paths, change, performance.now() - since)
+      const ofTree = (path: string) => tree.loader.files.includes(path) || files.includes(pathToFileURL(path).href)
+      const reason = paths.filter(ofTree)
+      if (mistakes) tree.log.error(refusedText(reason, mistakes))
+      const line = change && reloadedLine(reason, change, performance.now() - since)
       if (line) tree.log.info(line)
     }
     this.watch.update()
@@ -148,7 +150,8 @@ export class HotReload {
     await this.tracking.begin(above)
     const reload = async (target: Target): Promise<Outcome> => {
       try {
-        return { ...target, change: await target.tree.loader.reload({ remount: target.remount }) }
+        const change = await target.tree.loader.reload({ remount: target.remount })
+        return { ...target, change: withoutFailed(target.tree, change) }
       } catch (error) {
         return { ...target, mistakes: mistakesFrom(error) }
       }
@@ -174,6 +177,12 @@ export class HotReload {
 }
 
 const NOTHING: ReadonlySet<string> = new Set()
+
+/** A row that could not be started before is tried each time. */
+function withoutFailed({ loader }: HotTree, change: TreeChange): TreeChange {
+  const failed = new Set(loader.rows().flatMap(({ row, state }) => (state === 'failed' ? row.id : [])))
+  return { ...change, remounted: change.remounted.filter(id => !failed.has(id)) }
+}
 
 /** Whether the mistakes are those of a row that was to be reloaded. */
 function isToBlame({ remount, mistakes = [] }: Outcome): boolean {

@@ -64,11 +64,17 @@ export class ModuleHook {
     return { ...result, url: withVersion(result.url, version) }
   }
 
-  /** A file that is not there yet is waited for like one that is. */
-  missed({ specifier, parent }: Request): void {
-    if (!parent?.startsWith('file:') || !/^(\.{1,2}\/|file:)/.test(specifier)) return
+  /**
+   * A file that is not there is waited for like one that is. Who was loaded before it went gets what it had: a plugin
+   * that is brought back starts again, and may import it again then.
+   */
+  missed({ specifier, parent }: Request): ResolveFnOutput | undefined {
+    if (!parent?.startsWith('file:') || !/^(\.{1,2}\/|file:)/.test(specifier)) return undefined
     const file = fileUrlOf(new URL(specifier, parent).href)
-    if (isTracked(file, this.options)) this.record(file, versionOf(parent), parent)
+    if (!isTracked(file, this.options)) return undefined
+    const version = this.versions.had(file, versionOf(parent))
+    this.record(file, version ?? versionOf(parent), parent)
+    return version === undefined ? undefined : { url: withVersion(file, version), shortCircuit: true }
   }
 
   private record(child: string, childVersion: number, parentUrl = ''): void {
@@ -149,7 +155,8 @@ export function hooksHere(hook: ModuleHook): SyncHooks {
       try {
         result = next(withoutVersion(specifier), plainContext(context))
       } catch (error) {
-        hook.missed(request)
+        const former = hook.missed(request)
+        if (former) return former
         throw error
       }
       return hook.resolved(request, result)
@@ -180,7 +187,8 @@ export async function resolve(
   try {
     result = await next(withoutVersion(specifier), plainContext(context))
   } catch (error) {
-    hook.missed(request)
+    const former = hook.missed(request)
+    if (former) return former
     throw error
   }
   return hook.resolved(request, result)

@@ -54,6 +54,12 @@ export class ModuleVersions {
     return this.saw(file, this.current.get(file) ?? 0)
   }
 
+  /** What an importer of the version `importer` had of a file; undefined when nothing, or when it is to have another. */
+  had(file: string, importer: number): number | undefined {
+    if (!this.known.has(file) || this.candidates.includes(importer)) return undefined
+    return this.current.get(file) ?? 0
+  }
+
   /** Somebody imports this version. */
   saw(file: string, version: number): number {
     this.known.add(file)
