@@ -1,10 +1,13 @@
 /** A project that somebody else wrote: whatever its folder holds, nothing of it runs or is contacted without trust. */
 
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import { main } from '@cambium/cli'
+import { builtBin } from '@cambium/testkit'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type Bench, openBench } from './run-command.ts'
 import { testHost } from './streams.ts'
@@ -200,6 +203,30 @@ describe('a project that nobody has trusted', () => {
     expect(contacts).toEqual([])
   })
 })
+
+test.each(['from source', 'built'])(
+  'a plugin of the user imports nothing of the project either: the command, %s',
+  async form => {
+    const bin =
+      form === 'built' ? await builtBin('cambium') : fileURLToPath(new URL('../bin/cambium.js', import.meta.url))
+    bench.folder.write('tsconfig.json', '{ "compilerOptions": { "baseUrl": ".", "paths": { "*": ["./root.mjs"] } } }')
+    bench.home.write('node_modules/dep/index.js', "module.exports = 'genuine'")
+    bench.home.write(
+      'mine.ts',
+      "import dep from 'dep'\nexport const apply = (ctx: unknown): void => console.error(dep)\n",
+    )
+    bench.home.write('cordis.patch.yml', '- insert: [{ id: mine, name: ./mine.ts }]\n')
+    const child = spawn(process.execPath, [bin, 'run', '--no-project', '--model', 'openai/test-model', 'go'], {
+      cwd: bench.folder.path,
+      env: { PATH: process.env['PATH'], HOME: bench.home.path, ...bench.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])
+    expect({ stdout, stderr }).toEqual({ stdout: 'fine\n', stderr: 'genuine\n' })
+    expect(marks()).toEqual([])
+    expect(contacts).toEqual([])
+  },
+)
 
 test('the same project does all that once it is trusted, except for runtime plugins, which no project can bring along', async () => {
   bench.folder.write('.cambium/cordis.patch.yml', LAYER().replace(/.*(linked|far), .*\n/g, ''))

@@ -74,6 +74,31 @@ describe.skipIf(!hasTerminal)('on a terminal', () => {
   })
 })
 
+test.skipIf(!hasTerminal)(
+  'a person at a terminal is asked whether to trust a project',
+  { timeout: 70_000 },
+  async () => {
+    bench = await openBench()
+    bench.folder.write('.cambium/cordis.patch.yml', '- { id: bash, disabled: true }\n')
+    const argv = ['-qec', `'${process.execPath}' '${BIN}' trust`, '/dev/null']
+    const child = spawn(SCRIPT!, argv, {
+      cwd: bench.folder.path,
+      env: { PATH: process.env['PATH'], HOME: bench.home.path, TERM: 'xterm', ...bench.env },
+      timeout: 60_000,
+    })
+    let shown = ''
+    child.stdout.on('data', chunk => {
+      shown += chunk
+      if (shown.includes('[y/N]')) child.stdin.end('y\n')
+    })
+    expect(await once(child, 'close')).toEqual([0, null])
+    expect(shown).toContain('Trust 1 file? [y/N] y')
+    expect(shown).toContain('Trusted, until one of these files changes')
+    const path = await run(process.execPath, [BIN, 'config', 'path'])
+    expect(path.stdout).toMatch(/^project .* applied$/m)
+  },
+)
+
 test('of two that go on with one session at once, one does and the other is told', { timeout: 70_000 }, async () => {
   let refused = () => {}
   const other = new Promise<void>(resolve => {
