@@ -50,7 +50,7 @@ test('each line of standard input calls a tool', async () => {
 })
 
 test('the tests that an author writes pass', async () => {
-  const args = ['--import', 'tsx', '--test', '--test-reporter=tap', here('notes.test.ts')]
+  const args = ['--import', 'tsx', '--test', '--test-reporter=tap', here('notes.test.js')]
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: root })
   expect(stdout).toMatch(/^# pass [1-9]/m)
 })

@@ -1,14 +1,13 @@
-/** Run by Node's own test runner: node --import tsx --test notes.test.ts */
+/** Run by Node's own test runner: node --test */
 
 import assert from 'node:assert/strict'
 import { afterEach, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { textOf } from 'cambium/llm'
-import { type BootedTree, bootTree } from 'cambium/loader'
-import type {} from './notes.ts'
+import { bootTree } from 'cambium/loader'
 
 const file = fileURLToPath(new URL('cordis.yml', import.meta.url))
-let tree: BootedTree
+let tree
 
 afterEach(() => tree.dispose())
 
@@ -25,7 +24,7 @@ async function boot(config = {}) {
   tree = await bootTree({ data: rows, file })
 }
 
-async function note(text: string) {
+async function note(text) {
   const result = await tree.ctx.tools.execute({ name: 'note', arguments: JSON.stringify({ text }) })
   return textOf(result)
 }
