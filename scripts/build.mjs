@@ -29,6 +29,7 @@ export async function buildRelease({ out, types = true }) {
   try {
     const [sources] = await Promise.all([code(fresh, modules), types && emitTypes(fresh, modules)])
     cpSync(join(root, 'cordis.yml'), join(fresh, 'cordis.yml'))
+    cpSync(join(root, 'packages/loader/templates'), join(fresh, 'templates'), { recursive: true })
     for (const file of ['README.md', 'LICENSE']) {
       if (existsSync(join(root, file))) cpSync(join(root, file), join(fresh, file))
     }

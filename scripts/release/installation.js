@@ -1,5 +1,6 @@
 /** The installation of the released form: rows and imports of our names lead to the modules of this package. */
 
+import { fileURLToPath } from 'node:url'
 import table from 'release:table'
 import tree from 'release:tree'
 import { setInstallation } from '@cambium/loader'
@@ -21,6 +22,7 @@ setInstallation({
     const id = ids.get(url)
     return id && load(id)
   },
+  scaffold: { templates: fileURLToPath(new URL('templates', home)), links: { cambium: fileURLToPath(home) } },
   shipped: async () => (await import('release:shipped')).default,
   async prepare(url) {
     // Module hooks cost more than a small tree takes to start, so that only a row from outside brings them.

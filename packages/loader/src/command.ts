@@ -18,6 +18,10 @@ const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly loa
     summary: 'boot trees, show what is mounted and why something is not, and dispose them',
     load: () => import('./commands/graph.ts'),
   },
+  create: {
+    summary: 'make a folder for a plugin or an app of your own',
+    load: () => import('./commands/create.ts'),
+  },
 }
 
 const USAGE = `usage: cordis start [file…] [options] [-- args…]
@@ -27,6 +31,7 @@ const USAGE = `usage: cordis start [file…] [options] [-- args…]
   cordis start --set llm.model=x      changes one setting
   cordis check                        says all that is wrong with ./cordis.yml, and runs nothing
   cordis graph                        boots it, and shows each row: state, services, effects
+  cordis create plugin my-tool        makes a plugin of your own
   cordis start --help                 lists the options
 `
 

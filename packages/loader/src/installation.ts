@@ -17,7 +17,18 @@ export interface Installation {
   prepare?(url: string): void | Promise<void>
   /** The plugins that it has, for messages that say which row is missing. */
   shipped?(): readonly ShippedPlugin[] | Promise<readonly ShippedPlugin[]>
+  /** What `cordis create` makes new folders from. */
+  readonly scaffold?: ScaffoldSource
 }
+
+export interface ScaffoldSource {
+  /** A folder with the folders `plugin` and `app`. */
+  readonly templates: string
+  /** What a new folder's `node_modules` gets links to, by package name. */
+  readonly links: Readonly<Record<string, string>>
+}
+
+const path = (from: string) => fileURLToPath(new URL(from, import.meta.url))
 
 /** Run from source, the installation is the workspace that this package lies in. */
 const workspace: Installation = {
@@ -31,7 +42,17 @@ const workspace: Installation = {
   },
   async shipped() {
     const { readPlugins } = await import('./workspace-plugins.ts')
-    return readPlugins(fileURLToPath(new URL('../../../', import.meta.url)))
+    return readPlugins(path('../../../'))
+  },
+  get scaffold() {
+    return {
+      templates: path('../templates'),
+      links: {
+        cambium: path('../../../scripts/linked'),
+        '@cambium': path('../../../node_modules/@cambium'),
+        schemastery: path('../../../node_modules/schemastery'),
+      },
+    }
   },
 }
 

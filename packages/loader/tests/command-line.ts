@@ -45,8 +45,11 @@ export interface RunOptions {
   readonly script?: string
 }
 
-export function command(args: readonly string[], { cwd, env, script = source }: RunOptions): Run {
-  const child = spawn(process.execPath, [script, ...args], { cwd, env: { ...process.env, ...env } })
+export const command = (args: readonly string[], { script = source, ...options }: RunOptions): Run =>
+  runNode([script, ...args], options)
+
+export function runNode(args: readonly string[], { cwd, env }: Omit<RunOptions, 'script'>): Run {
+  const child = spawn(process.execPath, args, { cwd, env: { ...process.env, ...env } })
   const printed = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', text => {
