@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type ModelServer, startModelServer, tempWorkspace } from '@cambium/testkit'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { startWatching } from '../packages/loader/tests/watching.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const plugins = fileURLToPath(new URL('fixtures/release', import.meta.url))
@@ -171,6 +172,39 @@ test('plugins from outside run on the one cordis of the process, whatever they a
   expect(rest).toEqual({ code: 0, stderr: '' })
   const reports = stdout.trim().split('\n').sort()
   expect(reports).toEqual(names.map(name => `${name}: one Context, one LlmRuntime`).sort())
+}, 30_000)
+
+test('a changed file of a plugin from outside is live without a restart, with what imports it', async () => {
+  const plugin = (name: string) => `
+    import { Context } from '@cambium/core'
+    import { word } from './${name}'
+    export function apply(ctx) {
+      console.error('${name}', word, ctx instanceof Context)
+    }
+  `
+  const files = {
+    'package.json': '{ "type": "module" }',
+    'cordis.yml': '- { id: typed, name: ./typed.ts }\n- { id: plain, name: ./plain.js }\n',
+    'typed.ts': plugin('word.ts'),
+    'word.ts': "export const word: string = 'one'\n",
+    'plain.js': plugin('word.js'),
+    'word.js': "export const word = 'eins'\n",
+  }
+  const program = join(released, 'bin/cordis.cjs')
+  const run = startWatching(files, { program, env: { HOME: home.path, CAMBIUM_HOME: home.path } })
+  await run.until(/cordis\.yml is up/)
+  expect(await run.reloaded(() => run.write('word.ts', files['word.ts'].replace('one', 'two')))).toEqual([
+    'word.ts two true',
+    'hmr: word.ts → typed reloaded in time',
+  ])
+  const { said, account } = await run.refused(() => run.write('word.js', 'export const = 1\n'))
+  expect(said).toEqual(['error: hmr: word.js → not reloaded, what ran goes on'])
+  expect(account).toContain('(row plain), word.js:1:14\n')
+  expect(await run.reloaded(() => run.write('word.js', files['word.js'].replace('eins', 'zwei')))).toEqual([
+    'word.js zwei true',
+    'hmr: word.js → plain reloaded in time',
+  ])
+  await run.end()
 }, 30_000)
 
 const stripsTypes = Boolean((process.features as { typescript?: unknown }).typescript)

@@ -29,6 +29,7 @@ export async function writeCode(out, modules, chunks) {
   for (const { id, file } of [...modules, ...sharedModules()]) write(join(out, file), facade(file, chunks.get(id)))
   await writeRuntime(out, createHash('sha256').update(pack).digest('hex').slice(0, 12))
   copyFileSync(join(here, 'outside.mjs'), join(out, 'lib/outside.mjs'))
+  await writeModuleHook(out)
   for (const name of Object.keys(COMMANDS)) write(join(out, `bin/${name}.cjs`), bin(name), 0o755)
   return start
 }
@@ -107,6 +108,19 @@ async function writeRuntime(out, id) {
     platform: 'node',
     target: TARGET,
     define: { 'process.env.RELEASE_BUILD': JSON.stringify(id) },
+    logLevel: 'warning',
+  })
+}
+
+/** Node loads it by its address, on a thread of its own: beside the file that is the address of all our modules. */
+async function writeModuleHook(out) {
+  await build({
+    entryPoints: [join(root, 'packages/loader/src/module-hook.ts')],
+    outfile: join(out, 'lib/code/module-hook.mjs'),
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: TARGET,
     logLevel: 'warning',
   })
 }

@@ -32,7 +32,8 @@ export async function importProblem(
   // A compiler counts its errors first and tells them after: `Transform failed with 1 error:`.
   const compiled = lines[0]!.endsWith(':') ? /^(\/.+):(\d+):(\d+): (?:ERROR: )?(.+)$/.exec(lines[1] ?? '') : null
   if (compiled) {
-    const place = `${fileLabel(compiled[1]!)}:${compiled[2]}:${compiled[3]}`
+    // Its columns begin with 0.
+    const place = `${fileLabel(compiled[1]!)}:${compiled[2]}:${Number(compiled[3]) + 1}`
     return { problem: compiled[4]!, place, syntax: true }
   }
   const problem = lines[0]!.replace(/(module '| imported from )(\/[^']+)/g, (_, before, path) => before + labelOf(path))

@@ -86,7 +86,7 @@ const edit = (file: keyof typeof FILES, from: string, to: string) => {
 const reloaded = (file: keyof typeof FILES, from: string, to: string) => run.reloaded(() => edit(file, from, to))
 
 beforeAll(async () => {
-  run = startWatching(FILES, { 'node_modules/linked': '../libs/linked' })
+  run = startWatching(FILES, { links: { 'node_modules/linked': '../libs/linked' } })
   await run.until(/cordis\.yml is up/)
 }, 30_000)
 afterAll(() => run.end())
@@ -199,12 +199,12 @@ describe('a mistake', () => {
     const wrong = "const a = 1\nexport const deep: string = = 'three'\n"
     const { said, account } = await run.refused(() => run.write('lib/deep.ts', wrong))
     expect(said).toEqual(['error: hmr: lib/deep.ts → not reloaded, what ran goes on'])
-    expect(account).toMatch(/^TREE_MODULE_FAILED: .*\n {2}where: cordis.yml:2:22 \(row greet\), lib\/deep.ts:2:28\n/)
+    expect(account).toMatch(/^TREE_MODULE_FAILED: .*\n {2}where: cordis.yml:2:22 \(row greet\), lib\/deep.ts:2:29\n/)
     expect(account.split('\n').slice(-5)).toEqual([
       '',
       '  1 | const a = 1',
       "> 2 | export const deep: string = = 'three'",
-      '    |                            ^',
+      '    |                             ^',
       '  3 |',
     ])
     // Others are reloaded meanwhile.

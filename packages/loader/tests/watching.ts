@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 
-const bin = new URL('../bin/cordis.js', import.meta.url)
+const bin = new URL('../bin/cordis.js', import.meta.url).href
 
 export interface Watching {
   readonly folder: string
@@ -22,11 +22,20 @@ export interface Watching {
   end(): Promise<void>
 }
 
+export interface WatchingOptions {
+  /** Symbolic links to make, by what they lead to. */
+  readonly links?: Readonly<Record<string, string>>
+  /** Arguments of the command. */
+  readonly args?: readonly string[]
+  /** The module that is the command. */
+  readonly program?: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
 /** What plugins print on standard error comes in order with what the command says. */
 export function startWatching(
   files: Readonly<Record<string, string>>,
-  links: Readonly<Record<string, string>> = {},
-  trees: readonly string[] = ['cordis.yml'],
+  { links = {}, args = ['cordis.yml'], program = bin, env = {} }: WatchingOptions = {},
 ): Watching {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'cordis-')))
   const write = (file: string, text: string) => {
@@ -40,10 +49,10 @@ export function startWatching(
     symlinkSync(target, join(folder, link))
   }
   // A program of its own, so that a test can change it.
-  write('start.mjs', `await import(${JSON.stringify(bin.href)})\n`)
-  const child = spawn(process.execPath, ['start.mjs', 'start', ...trees, '--watch'], {
+  write('start.mjs', `await import(${JSON.stringify(program)})\n`)
+  const child = spawn(process.execPath, ['start.mjs', 'start', ...args, '--watch'], {
     cwd: folder,
-    env: { ...process.env, NODE_NO_WARNINGS: '1' },
+    env: { ...process.env, NODE_NO_WARNINGS: '1', ...env },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   })
   const lines: string[] = []
