@@ -259,7 +259,7 @@ function editOf({
   return { path, insert: value, index: pick % ((at(document, path) as Data[]).length + 1) }
 }
 
-const runs = Number(process.env['CAMBIUM_PROPERTY_RUNS'] ?? 300)
+const runs = Number(process.env['CAMBIUM_PROPERTY_RUNS'] ?? 100)
 
 it('after a random edit the document says what was meant, and every other line is the same', () => {
   fc.assert(

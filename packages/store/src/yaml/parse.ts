@@ -34,13 +34,15 @@ export function parseYaml(text: string, label: string): ParsedYaml {
   } catch (error) {
     if (isHarnessError(error)) throw error
     if (error instanceof Misplaced) throw mistake(error.message, error.fix, placeOf(error.at))
-    throw mistake('it cannot be read: it is nested too deeply', 'flatten it', label)
+    throw tooDeep(label)
   }
 }
 
 function mistake(problem: string, fix: string, where: string) {
   return new HarnessError('STORE_YAML_SYNTAX', problem, { where, fix })
 }
+
+const tooDeep = (where: string) => mistake('it is nested too deeply to be read', 'flatten it', where)
 
 function place(text: string, offset: number, label: string): string {
   const before = text.slice(0, offset)
@@ -56,6 +58,7 @@ function syntaxMistake(error: YAMLError, text: string, where: string): HarnessEr
   if (error.code === 'MULTIPLE_DOCS') {
     return mistake('a second document begins here', 'keep one document per file: remove the `---`', where)
   }
+  if (/call stack/.test(error.message)) return tooDeep(where)
   const line = text.slice(text.lastIndexOf('\n', error.pos[0] - 1) + 1, error.pos[1] + 1)
   if (/^ *\t/.test(line)) {
     return mistake('a tab indents this line', 'indent with spaces: YAML allows no tabs there', where)

@@ -143,7 +143,8 @@ export function mannerOf(doc: Document, text: string, label: string): Manner {
   }
   look(doc.contents, 0)
   const count = (quote: string) => text.split(quote).length
-  const json = text.trim() ? isJson(text) : label.endsWith('.json')
+  // `[]` alone is as good YAML.
+  const json = label.endsWith('.json') || (text.includes('"') && isJson(text))
   const jsonStep = json ? /\n( +)["[{]/.exec(text)?.[1]?.length : undefined
   return {
     step: jsonStep ?? (found.step || 2),
