@@ -5,6 +5,7 @@ import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
 import { neededBy } from './guard.ts'
 import { shippedPlugins } from './installation.ts'
 import { strayLayers } from './layers.ts'
+import { listing } from './listing.ts'
 import type { TreeSource } from './load.ts'
 import { findMissing, type KnownRow } from './missing.ts'
 import { type Prepared, prepareRows, usesOf } from './prepare.ts'
@@ -28,7 +29,8 @@ export async function checkTrees(sources: readonly TreeSource[], options: BootOp
   const readings = sources.map(source => readAll(source, { ...options, unmatched: 'report' }))
   const stray = strayLayers(readings.map(({ file }) => file))
   const shipped = await shippedPlugins()
-  const empty = loadTree({ data: [] })
+  const { level, write } = options
+  const empty = loadTree({ data: [] }, { ...(level && { level }), ...(write && { write }) })
   try {
     const checks: TreeCheck[] = []
     for (const [index, { file, mistakes }] of readings.entries()) {
@@ -73,6 +75,7 @@ async function checkRows(
   const prepared = await prepareRows(
     enabled.filter(row => !wrong.has(row)),
     options,
+    slow => empty.ctx.logger('loader').warn(`still loading: ${listing(slow.map(({ id, at }) => `${id} (${at})`))}`),
   )
   const byRow = new Map(prepared.map(one => [one.plan.row, one]))
   const rows = enabled.map(row => knownRow(row, byRow.get(row), shipped))

@@ -1,0 +1,60 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { bootTree } from '@cambium/loader'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+
+let folder = ''
+let logged: string[] = []
+let told: () => void
+/** Resolves at the first line of the log. */
+let first: Promise<void>
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'loader-patience-'))
+  logged = []
+  first = new Promise(resolve => {
+    told = resolve
+  })
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+function boot(text: string, modules: Record<string, unknown>) {
+  const write = (record: { text: string }) => {
+    logged.push(record.text.replaceAll(`${folder}/`, ''))
+    told()
+  }
+  return bootTree({ text, file: join(folder, 'cordis.yml') }, { modules, noticeMs: 20, write })
+}
+
+test('a row that is long in starting is named once, so that a start does not hang in silence', async () => {
+  let go = () => {}
+  const slow = { apply: () => new Promise<void>(resolve => (go = resolve)) }
+  const booting = boot('[{ id: quick, name: quick }, { id: slow, name: slow }]', { slow, quick: { apply: () => {} } })
+  await first
+  go()
+  const tree = await booting
+  await tree.dispose()
+  expect(logged).toEqual(['still starting: slow (cordis.yml:1:30)'])
+})
+
+test('so is a row whose module is long in loading', async () => {
+  const global = globalThis as { letLoad?: () => void }
+  const waiting = 'await new Promise(resolve => { globalThis.letLoad = resolve })\nexport const apply = () => {}\n'
+  writeFileSync(join(folder, 'slow.js'), waiting)
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+  const booting = boot('[{ id: quick, name: quick }, { id: slow, name: ./slow.js }]', { quick: { apply: () => {} } })
+  await first
+  global.letLoad!()
+  const tree = await booting
+  await tree.dispose()
+  delete global.letLoad
+  expect(logged).toEqual(['still starting: slow (cordis.yml:1:30)'])
+})
+
+test('of many rows that may fail the first are told, and how many are left', async () => {
+  const rows = Array.from({ length: 100 }, (_, n) => `- { id: r${n}, name: ./lost-${n}.js, required: false }`)
+  const tree = await boot(rows.join('\n'), {})
+  await tree.dispose()
+  expect(logged).toHaveLength(21)
+  expect(logged.at(-1)).toBe('80 more rows do not run')
+})
