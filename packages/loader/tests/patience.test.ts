@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bootTree } from '@cambium/loader'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 
 let folder = ''
 let logged: string[] = []
@@ -38,16 +38,23 @@ test('a row that is long in starting is named once, so that a start does not han
 })
 
 test('so is a row whose module is long in loading', async () => {
-  const global = globalThis as { letLoad?: () => void }
-  const waiting = 'await new Promise(resolve => { globalThis.letLoad = resolve })\nexport const apply = () => {}\n'
+  let letLoad = () => {}
+  const began = new Promise<void>(resolve => {
+    const load = (go: () => void) => {
+      letLoad = go
+      resolve()
+    }
+    vi.stubGlobal('slowLoad', load)
+  })
+  const waiting = 'await new Promise(go => globalThis.slowLoad(go))\nexport const apply = () => {}\n'
   writeFileSync(join(folder, 'slow.js'), waiting)
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
   const booting = boot('[{ id: quick, name: quick }, { id: slow, name: ./slow.js }]', { quick: { apply: () => {} } })
-  await first
-  global.letLoad!()
+  await Promise.all([first, began])
+  letLoad()
   const tree = await booting
   await tree.dispose()
-  delete global.letLoad
+  vi.unstubAllGlobals()
   expect(logged).toEqual(['still starting: slow (cordis.yml:1:30)'])
 })
 
