@@ -1,12 +1,11 @@
 /** One mounted row: the context it runs in, and its fiber. */
 
 import { pathToFileURL } from 'node:url'
-import { type Context, type Fiber, type HarnessError, stateOf, withRow } from '@cambium/core'
+import { type Context, copyData, type Fiber, type HarnessError, stateOf, withRow } from '@cambium/core'
 import { guarded } from './guard.ts'
 import { ENTRY, RowEntry, tagFiber } from './identity.ts'
 import type { LoadedPlugin } from './module.ts'
 import type { Row } from './row.ts'
-import { copyData } from './schema.ts'
 import type { TreeLoader } from './tree-loader.ts'
 
 /** A row that is ready to be mounted, or the reason why it cannot be. */

@@ -1,7 +1,14 @@
 /** Checks a row's config against its plugin's schema, and finds the keys that the schema would silently keep. */
 
-import { errorMessage, HarnessError, nearest } from '@cambium/core'
-import type Schema from 'schemastery'
+import {
+  copyData,
+  errorMessage,
+  HarnessError,
+  isSchemastery,
+  nearest,
+  type SchemaNode,
+  unknownKeys,
+} from '@cambium/core'
 import type { LoadedPlugin } from './module.ts'
 import type { Row } from './row.ts'
 
@@ -11,7 +18,7 @@ export type CheckedConfig = { readonly config: unknown } | { readonly mistakes: 
 export function checkConfig(row: Row, loaded: LoadedPlugin): CheckedConfig {
   const { Config } = loaded
   if (!Config) return { config: row.config ?? {} }
-  const mistakes = isSchemastery(Config) ? unknownKeys(row, Config) : []
+  const mistakes = isSchemastery(Config) ? unknownIn(row, Config) : []
   const candidates = row.config === undefined ? [undefined, {}] : [row.config]
   const failures: HarnessError[] = []
   for (const candidate of candidates) {
@@ -64,20 +71,8 @@ function withoutPath(message: string, path: readonly PropertyKey[]): string {
   return text.replace('but got undefined', 'but it is missing')
 }
 
-function isSchemastery(Config: unknown): Config is Schema {
-  return (Config as Record<symbol, unknown> | null)?.[Symbol.for('schemastery')] === true
-}
-
-interface Unknown {
-  readonly path: readonly PropertyKey[]
-  /** The keys that the schema has at that place. */
-  readonly known: readonly string[]
-}
-
-function unknownKeys(row: Row, Config: Schema): HarnessError[] {
-  const found: Unknown[] = []
-  walk(Config, row.config, [], found)
-  return found.map(({ path, known }) => {
+function unknownIn(row: Row, Config: SchemaNode): HarnessError[] {
+  return unknownKeys(Config, row.config).map(({ path, known }) => {
     const key = String(path.at(-1))
     const meant = nearest(key, known)
     const place = path.length > 1 ? ` at ${pathText(path.slice(0, -1))}` : ''
@@ -87,77 +82,4 @@ function unknownKeys(row: Row, Config: Schema): HarnessError[] {
       fix: meant ? `did you mean \`${meant}\`?` : keys,
     })
   })
-}
-
-function walk(schema: Schema, data: unknown, path: readonly PropertyKey[], found: Unknown[]): void {
-  if (typeof data !== 'object' || data === null || schema.meta?.loose) return
-  const inner = innerOf(schema)
-  if (inner) {
-    walk(inner, data, path, found)
-  } else if (schema.type === 'union') {
-    walkUnion(schema, data, path, found)
-  } else if (schema.type === 'array' || schema.type === 'dict') {
-    for (const [key, item] of entriesOf(data)) walk(schema.inner!, item, [...path, key], found)
-  } else if (schema.type === 'tuple') {
-    for (const [key, item] of entriesOf(data)) {
-      const member = schema.list![key as number]
-      if (member) walk(member, item, [...path, key], found)
-    }
-  } else {
-    const known = knownKeys(schema)
-    if (known) walkObject(known, data, path, found)
-  }
-}
-
-function walkObject(known: Map<string, Schema>, data: object, path: readonly PropertyKey[], found: Unknown[]) {
-  for (const [key, item] of Object.entries(data)) {
-    const inner = known.get(key)
-    if (inner) walk(inner, item, [...path, key], found)
-    else found.push({ path: [...path, key], known: [...known.keys()] })
-  }
-}
-
-/** A union is judged by that of its members which the data fits best. */
-function walkUnion(schema: Schema, data: object, path: readonly PropertyKey[], found: Unknown[]) {
-  const attempts = schema
-    .list!.filter(member => !('issues' in member['~standard'].validate(copyData(data))))
-    .map(member => {
-      const misses: Unknown[] = []
-      walk(member, data, path, misses)
-      return misses
-    })
-  found.push(...(attempts.sort((a, b) => a.length - b.length)[0] ?? []))
-}
-
-function entriesOf(data: object): [PropertyKey, unknown][] {
-  return Array.isArray(data) ? data.map((item, index) => [index, item]) : Object.entries(data)
-}
-
-/** The keys of an object schema, or of an intersection of such; undefined when the schema does not name its keys. */
-function knownKeys(schema: Schema, nested = false): Map<string, Schema> | undefined {
-  if (schema.meta?.loose) return undefined
-  if (schema.type === 'object') return new Map(Object.entries(schema.dict!) as [string, Schema][])
-  const wrapped = innerOf(schema)
-  if (wrapped) return knownKeys(wrapped, nested)
-  if (schema.type !== 'intersect' && !(schema.type === 'union' && nested)) return undefined
-  const keys = new Map<string, Schema>()
-  for (const member of schema.list!) {
-    const own = knownKeys(member, true)
-    if (!own) return undefined
-    for (const [key, inner] of own) keys.set(key, inner)
-  }
-  return keys
-}
-
-/** What a lazy schema or a transformation wraps. */
-function innerOf(schema: Schema): Schema | undefined {
-  if (schema.type === 'lazy') return schema.builder?.() as Schema | undefined
-  return schema.type === 'transform' ? schema.inner : undefined
-}
-
-/** A copy of maps and lists; whatever else an expression may have answered is shared. */
-export function copyData<T>(data: T): T {
-  if (Array.isArray(data)) return data.map(copyData) as T
-  if (typeof data !== 'object' || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
-  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, copyData(value)])) as T
 }
