@@ -207,6 +207,44 @@ test('a changed file of a plugin from outside is live without a restart, with wh
   await run.end()
 }, 30_000)
 
+test('what cordis create makes works at once, away from the installation', async () => {
+  const away = tempWorkspace()
+  const options = { cwd: away.path }
+  for (const kind of ['plugin', 'app']) {
+    expect(await run(bin('cordis'), ['create', kind, `my-${kind}s`], options)).toMatchObject({ code: 0, stderr: '' })
+  }
+  const inPlugin = { cwd: join(away.path, 'my-plugins') }
+  const inApp = { cwd: join(away.path, 'my-apps') }
+  const results = await Promise.all([
+    run(process.execPath, ['--test', '--test-reporter=tap'], inPlugin),
+    run(bin('cordis'), ['check'], inPlugin),
+    run(bin('cambium'), ['run', '--quiet', '--patch', 'patch.yml', 'greet Ada'], inPlugin),
+    run(bin('cordis'), ['check'], inApp),
+    run(bin('cordis'), ['start'], inApp),
+  ])
+  const [tested, ...others] = results
+  expect(tested?.stdout).toMatch(/^# pass 3\n# fail 0$/m)
+  expect(others.map(({ code, stdout }) => [code, stdout.split('\n', 1)[0]])).toEqual([
+    [0, 'cordis.yml: 3 rows, no mistakes'],
+    [0, expect.stringContaining('No model is connected')],
+    [0, expect.stringMatching(/^cordis.yml: \d+ rows, no mistakes$/)],
+    [0, '> What is in this folder?'],
+  ])
+  away.dispose()
+}, 60_000)
+
+test('a mistake is answered with the plugins that the package has, from a table that needs no sources', async () => {
+  user.write('wrong.yml', "- name: '@cambium/toolbox/bsh'\n- { id: sh, name: '@cambium/toolbox/bash' }\n")
+  const { code, stdout } = await run(bin('cordis'), ['check', 'wrong.yml'])
+  expect(code).toBe(1)
+  expect(stdout).toContain('did you mean "@cambium/toolbox/bash"?')
+  user.write('wrong.yml', "- { id: sh, name: '@cambium/toolbox/bash' }\n")
+  const started = await run(bin('cordis'), ['start', 'wrong.yml'])
+  expect(started.stderr).toContain(
+    'add a row with name: "@cambium/tools"; add a row with name: "@cambium/machine/local"',
+  )
+})
+
 const stripsTypes = Boolean((process.features as { typescript?: unknown }).typescript)
 
 test.skipIf(stripsTypes)('TypeScript without tsx is refused in one clear error', async () => {
