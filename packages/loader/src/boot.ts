@@ -3,14 +3,14 @@
 import { type Context, createRoot, type RootOptions, renderLog } from '@cambium/core'
 import { App } from './app.ts'
 import type { TreeSource } from './load.ts'
-import type { ReadOptions, TreeFile } from './read.ts'
-import { TreeReading } from './reading.ts'
+import type { TreeFile } from './read.ts'
+import { type ReadingOptions, TreeReading } from './reading.ts'
 import { createTree, type Tree, type TreeOptions } from './tree.ts'
 import { exitCode, FiniteWork } from './work.ts'
 
 const WORK_REST_MS = 7_000
 
-export interface BootOptions extends ReadOptions, RootOptions, Omit<TreeOptions, 'label' | 'reading'> {
+export interface BootOptions extends ReadingOptions, RootOptions, Omit<TreeOptions, 'label' | 'reading'> {
   /** `ctx.app.args`. */
   args?: readonly string[]
   /** How long finite work that is told to end may take before its plugins are disposed under it, in milliseconds. */

@@ -18,6 +18,14 @@ export type { ShippedPlugin } from './shipped.ts'
 export { labelOf, placeOf, type Source, type Spot } from './source.ts'
 export { type StartOptions, startTrees } from './start.ts'
 export { type ApplyOptions, createTree, type RowState, type Tree, type TreeOptions } from './tree.ts'
-export type { ChangeCause, ReloadOptions, TreeChange, TreeLoader } from './tree-loader.ts'
+export type {
+  ChangeCause,
+  ChangeOptions,
+  CreateOptions,
+  ReloadOptions,
+  RowInput,
+  TreeChange,
+  TreeLoader,
+} from './tree-loader.ts'
 export type { Entry, Expression, MapValue, Value } from './value.ts'
 export type { Work } from './work.ts'

@@ -12,6 +12,7 @@ export interface Override {
   readonly spot: Spot
   /** The row with the change made. @throws HarnessError when it cannot be made. */
   readonly change: (row: MapValue) => MapValue
+  readonly fleeting?: true
   used: boolean
 }
 
@@ -21,10 +22,22 @@ export interface Insertion {
   readonly rows: ListValue
   /** The id that `into`, `before` or `after` names; none means the end of the tree. */
   readonly anchor: { readonly relation: 'into' | 'before' | 'after'; readonly id: string } | undefined
+  /** Once the row that it stands by is gone, its rows stand at the end of this group, `''` for the tree. */
+  readonly otherwise?: string
+  readonly fleeting?: true
   used: boolean
 }
 
-export type Layer = Override | Insertion
+export interface Removal {
+  readonly kind: 'remove'
+  readonly id: string
+  readonly spot: Spot
+  readonly fleeting: true
+  used: boolean
+}
+
+/** One that is `fleeting` may find nothing any more to change: that is no mistake. */
+export type Layer = Override | Insertion | Removal
 
 const RELATIONS = ['into', 'before', 'after'] as const
 

@@ -28,24 +28,36 @@ const UNREADABLE: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'nothing comes out of it',
 }
 
+/** What is known from before of the texts of a tree. */
+export interface KeptTexts {
+  /** Texts that stand for those on disk, by the file's path. */
+  readonly texts?: ReadonlyMap<string, string>
+  /** What was parsed last of each file; is added to. */
+  readonly parses?: Map<string, { readonly text: string; readonly source: Source; readonly value: Value | undefined }>
+}
+
 export class TreeFiles {
   /** Absolute paths of all that was read, or tried. */
   readonly names: Set<string>
   readonly sources: Source[] = []
   private readonly mistakes: HarnessError[]
+  private readonly kept: KeptTexts
   /** An included file is parsed once, so that its expressions are evaluated once. */
   private readonly included = new Map<string, { value: Value | undefined }>()
 
-  constructor(mistakes: HarnessError[], names = new Set<string>()) {
+  constructor(mistakes: HarnessError[], names = new Set<string>(), kept: KeptTexts = {}) {
     this.mistakes = mistakes
     this.names = names
+    this.kept = kept
   }
 
   parse(from: TreeSource, source: Source): Value | undefined {
-    this.sources.push(source)
-    if ('data' in from) return fromData(from.data, source)
+    if ('data' in from) {
+      this.sources.push(source)
+      return fromData(from.data, source)
+    }
     const text = 'text' in from ? from.text : this.read(source.file, undefined)
-    return text === undefined ? undefined : parseYaml(text, source, this.mistakes)
+    return text === undefined ? undefined : this.valueOf(text, source)
   }
 
   /** The value of a file that is named at `where`; undefined when it has mistakes, which are told then. */
@@ -55,16 +67,30 @@ export class TreeFiles {
     const text = this.read(file, where)
     if (text === undefined) return undefined
     const before = this.mistakes.length
-    const source = createSource(file, layer)
-    this.sources.push(source)
-    const included = { value: parseYaml(text, source, this.mistakes) }
+    const included = { value: this.valueOf(text, createSource(file, layer)) }
     if (this.mistakes.length > before) return undefined
     this.included.set(file, included)
     return included
   }
 
+  private valueOf(text: string, source: Source): Value | undefined {
+    const parses = this.kept.parses
+    const known = parses?.get(source.file)
+    if (known && known.text === text && known.source.layer === source.layer) {
+      this.sources.push(known.source)
+      return known.value
+    }
+    this.sources.push(source)
+    const before = this.mistakes.length
+    const value = parseYaml(text, source, this.mistakes)
+    if (this.mistakes.length === before) parses?.set(source.file, { text, source, value })
+    return value
+  }
+
   private read(file: string, where: string | undefined): string | undefined {
     this.names.add(file)
+    const given = this.kept.texts?.get(file)
+    if (given !== undefined) return given
     try {
       return readTextFile(file)
     } catch (error) {

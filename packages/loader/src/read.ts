@@ -1,13 +1,13 @@
 /** From files to rows: includes followed, layers laid over, expressions evaluated, every mistake collected. */
 
 import { realpathSync } from 'node:fs'
-import { dirname, isAbsolute, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { resolve } from 'node:path'
 import { HarnessError, workingFolder } from '@cambium/core'
 import { createEvaluator, type Env } from './expression.ts'
 import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from './layers.ts'
-import { TreeFiles, type TreeSource } from './load.ts'
+import { type KeptTexts, TreeFiles, type TreeSource } from './load.ts'
 import { throwMistakes } from './mistakes.ts'
+import { fileNamed } from './resolve.ts'
 import { inRow, type Row, type RowKeys, readKeys } from './row.ts'
 import { createSource, optionSource, placeOf, type Source, type Spot } from './source.ts'
 import { ABSENT, describe, type Expression, fromData, locate, type MapValue, toData, type Value } from './value.ts'
@@ -49,6 +49,16 @@ export interface TreeFile {
   readonly sources: readonly Source[]
   /** Layers that matched no row, by their place; only when they were not to be refused. */
   readonly unmatched: ReadonlyMap<string, HarnessError>
+  /** Answers for the expressions that were read, each evaluated once. */
+  readonly evaluate: (expression: Expression) => unknown
+}
+
+/** What a tree that is read another time brings along. */
+export interface Rereading extends KeptTexts {
+  /** Changes made while it runs, laid over last. */
+  readonly layers?: readonly Layer[]
+  /** Where no expression is to be evaluated anew. */
+  readonly evaluate?: TreeFile['evaluate']
 }
 
 /**
@@ -56,8 +66,8 @@ export interface TreeFile {
  *
  * @throws HarnessError for a mistake, or `TREE_MISTAKES` listing several. Nothing is imported or mounted.
  */
-export function readTree(source: TreeSource, options: ReadOptions = {}): TreeFile {
-  return new TreeReader(options).read(source)
+export function readTree(source: TreeSource, options: ReadOptions = {}, again: Rereading = {}): TreeFile {
+  return new TreeReader(options, again).read(source)
 }
 
 /** A list of rows while it is put together; `born` is the number of layers that came before a row. */
@@ -86,16 +96,19 @@ class TreeReader {
   private readonly mistakes: HarnessError[]
   /** Includes whose rows stay unknown, since their paths are expressions. */
   private readonly open = new Set<string>()
-  private layers: Layer[] = []
+  private readonly last: readonly Layer[]
+  private layers: readonly Layer[] = []
   /** Place of each id by its lower-case spelling: ids that differ by case only are told apart by nobody. */
   private ids = new Map<string, { id: string; at: string }>()
 
-  constructor(options: ReadOptions) {
+  constructor(options: ReadOptions, again: Rereading) {
     this.options = options
+    this.last = again.layers ?? []
+    for (const layer of this.last) layer.used = false
     this.mistakes = options.collect ?? []
-    this.files = new TreeFiles(this.mistakes, options.tried)
+    this.files = new TreeFiles(this.mistakes, options.tried, again)
     this.env = options.env ?? process.env
-    this.evaluate = options.inspect ? () => ABSENT : createEvaluator(this.env)
+    this.evaluate = options.inspect ? () => ABSENT : (again.evaluate ?? createEvaluator(this.env))
   }
 
   read(source: TreeSource): TreeFile {
@@ -109,14 +122,14 @@ class TreeReader {
     })
     this.refuse({ label: 'the patches' }, file)
 
-    this.layers = patches
+    this.layers = [...patches, ...this.last]
     let rows = this.rows(value, { ...ROOT, files: [file] })
     const { set } = this.options
     if (set?.length && !this.mistakes.length) {
       // Where the id of `--set` ends is known only once all ids are.
       const ids = [...this.ids.values()].map(({ id }) => id)
-      for (const layer of patches) layer.used = false
-      this.layers = [...patches, ...set.flatMap(option => this.setting(option, ids))]
+      for (const layer of this.layers) layer.used = false
+      this.layers = [...patches, ...set.flatMap(option => this.setting(option, ids)), ...this.last]
       this.ids = new Map()
       rows = this.rows(value, { ...ROOT, files: [file] })
     }
@@ -134,6 +147,7 @@ class TreeReader {
       files: [...this.files.names],
       sources: this.files.sources,
       unmatched: this.unmatched,
+      evaluate: this.evaluate,
     }
   }
 
@@ -158,6 +172,7 @@ class TreeReader {
     })
     const names = idsOf(drafts, above)
     return drafts.flatMap(({ value, born }, index) => {
+      if (this.removed(names[index]!, born, this.layers.length)) return []
       if (value.kind === 'map') return this.row(value, names[index]!, born, index, above) ?? []
       this.mistakes.push(
         new HarnessError('TREE_ROW_INVALID', `a row is a map, not ${describe(value)}`, {
@@ -179,15 +194,32 @@ class TreeReader {
 
   private insert(layer: Insertion, drafts: Draft[], above: Above, born: number) {
     const added = layer.rows.items.map(value => ({ value, born }))
+    if (layer.fleeting && this.taken(added, drafts, above)) return
     if (!layer.anchor || layer.anchor.relation === 'into') {
       if ((layer.anchor?.id ?? '') !== above.id) return
       drafts.push(...added)
     } else {
       const at = idsOf(drafts, above).indexOf(layer.anchor.id)
-      if (at < 0) return
-      drafts.splice(layer.anchor.relation === 'before' ? at : at + 1, 0, ...added)
+      if (at < 0) {
+        if (layer.otherwise !== above.id) return
+        drafts.push(...added)
+      } else drafts.splice(layer.anchor.relation === 'before' ? at : at + 1, 0, ...added)
     }
     layer.used = true
+  }
+
+  /** A row that a file has by now takes the place of one that was added at run time. */
+  private taken(added: readonly Draft[], drafts: readonly Draft[], above: Above): boolean {
+    const ids = idsOf(drafts, above)
+    const [own] = idsOf(added, above)
+    return ids.some((id, at) => id === own && !this.removed(id, drafts[at]!.born, added[0]!.born - 1))
+  }
+
+  /** Whether a layer from `born` on, and before `end`, takes the row away. */
+  private removed(id: string, born: number, end: number): boolean {
+    const removals = this.layers.slice(born, end).filter(layer => layer.kind === 'remove' && layer.id === id)
+    for (const layer of removals) layer.used = true
+    return removals.length > 0
   }
 
   private row(value: MapValue, id: string, born: number, index: number, above: Above): Row | undefined {
@@ -302,8 +334,7 @@ class TreeReader {
 
   private include(path: string, at: string, from: Source, id: string, below: Above): Row[] {
     const where = `${at} (row ${id})`
-    const local = path.startsWith('file:') ? fileURLToPath(path) : path
-    const file = isAbsolute(local) ? local : resolve(dirname(from.file), local)
+    const file = fileNamed(path, from.file)
     if (below.files.some(open => sameFile(open, file))) {
       const chain = [...below.files, file].map(open => createSource(open).label).join(' → ')
       const fix = 'remove one of these includes'
@@ -337,8 +368,8 @@ class TreeReader {
   private unusedLayers() {
     const ids = [...this.ids.values()].map(({ id }) => id)
     for (const layer of this.layers) {
-      if (layer.used) continue
-      const id = layer.kind === 'override' ? layer.id : layer.anchor?.id
+      if (layer.used || layer.fleeting) continue
+      const id = layer.kind === 'insert' ? layer.anchor?.id : layer.id
       if (id !== undefined) this.strayLayer(unknownTarget(id, ids, layer.spot), id)
     }
   }

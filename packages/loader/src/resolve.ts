@@ -88,3 +88,8 @@ function ownName(folder: string): string | undefined {
     return undefined
   }
 }
+
+/** The path of a file that another one names: relative to it, absolute, or a `file:` URL. */
+export function fileNamed(name: string, from: string): string {
+  return resolve(dirname(from), name.startsWith('file:') ? fileURLToPath(name) : name)
+}

@@ -10,6 +10,7 @@ import {
   notify,
   rowOf,
 } from '@cambium/core'
+import type { Request } from './alter.ts'
 import { type ChangeRequest, changeTree, prepare, treeDisposed } from './change.ts'
 import { KeptState } from './kept-state.ts'
 import { type Mount, type MountState, stateOfMount, waitsOf } from './mount.ts'
@@ -91,9 +92,9 @@ export class Tree {
       rows: () => this.rows(),
       files: () => options.reading?.files ?? [],
       reload: (caller, wanted) => this.ask(caller, asker => this.reload(wanted, asker)),
-      create: () => Promise.reject(notYet('create')),
-      update: () => Promise.reject(notYet('update')),
-      remove: () => Promise.reject(notYet('remove')),
+      create: (caller, row, given) => this.alter(caller, { what: 'create', row, options: given }),
+      update: (caller, id, changes, given) => this.alter(caller, { what: 'update', id, changes, options: given }),
+      remove: (caller, id, given) => this.alter(caller, { what: 'remove', id, options: given }),
       keep: (row, key, create) => this.state.keep(row, key, create),
     })
     this.mounts = new Mounts(ctx, loader, options)
@@ -173,6 +174,24 @@ export class Tree {
     })
   }
 
+  private alter(caller: Context, request: Request): Promise<TreeChange> {
+    return this.ask(caller, asker =>
+      this.transact(request.what, async () => {
+        const { reading } = this.options
+        if (!reading) {
+          throw new HarnessError('LOADER_CHANGE', 'the rows of this tree were not read: they are changed by `apply`', {
+            where: this.mounts.label,
+            fix: 'mount the tree with bootTree() or loadTree()',
+          })
+        }
+        const askers = new Set(asker === undefined ? [] : [asker])
+        // Loaded with the first such change: most trees never see one.
+        const { alter } = await import('./alter.ts')
+        return alter(reading, request, asker, (rows, commit) => this.change(flatten(rows), { askers, commit }))
+      }),
+    )
+  }
+
   /** A plugin that waits in its start for what has to wait for that start is told so. */
   private async ask<T>(caller: Context, request: (asker: string | undefined) => Promise<T>): Promise<T> {
     const id = rowOf(caller)?.id
@@ -238,8 +257,6 @@ function waitsForItself({ plan: { row } }: Mount): HarnessError {
     },
   )
 }
-
-const notYet = (what: string) => new HarnessError('LOADER_CHANGE', `${what} is being built`)
 
 const enabled = (row: Row) => !row.disabled
 

@@ -27,16 +27,32 @@ let count = 0
  * @throws as `diskError`: `STORE_READ_ONLY` when the file, its folder or the file system is, nothing is retried then
  */
 export function replaceFile(path: string, text: string | Uint8Array, options: { mode?: number } = {}): void {
-  try {
-    const target = followLinks(resolve(path))
-    const former = statSync(target, { throwIfNoEntry: false })
-    if (former && !former.isFile()) throw failure(former.isDirectory() ? 'EISDIR' : 'EEXIST')
-    if (former) requireWritable(target, former)
-    requireWritable(dirname(target), statSync(dirname(target)))
+  explained(path, () => {
+    const { target, former } = targetOf(path)
     replace(target, text, former, options.mode ?? 0o600)
+  })
+}
+
+/** For who has something to lose before it comes to {@link replaceFile}. @throws as that, when it can be told already */
+export function requireReplaceable(path: string): void {
+  explained(path, () => targetOf(path))
+}
+
+function explained(path: string, work: () => void) {
+  try {
+    work()
   } catch (error) {
     throw diskError(error, 'cannot write the file', path, FIXES[(error as NodeJS.ErrnoException).code ?? ''])
   }
+}
+
+function targetOf(path: string): { target: string; former: Stats | undefined } {
+  const target = followLinks(resolve(path))
+  const former = statSync(target, { throwIfNoEntry: false })
+  if (former && !former.isFile()) throw failure(former.isDirectory() ? 'EISDIR' : 'EEXIST')
+  if (former) requireWritable(target, former)
+  requireWritable(dirname(target), statSync(dirname(target)))
+  return { target, former }
 }
 
 const writable = 'make the file and its folder writable, or change it where it comes from'
