@@ -27,7 +27,6 @@ const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly loa
 const USAGE = `usage: cordis start [file…] [options] [-- args…]
 
   cordis start                        mounts ./cordis.yml
-  cordis start a.yml b.yml            mounts two trees in one process
   cordis start --set llm.model=x      changes one setting
   cordis check                        says all that is wrong with ./cordis.yml, and runs nothing
   cordis graph                        boots it, and shows each row: state, services, effects
