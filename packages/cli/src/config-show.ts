@@ -43,7 +43,7 @@ export async function show({ layers: options, json, ids }: ConfigRequest, host: 
 function header({ files, notice }: Layers, view: TreeView): string[] {
   const width = Math.max(...files.map(({ layer }) => layer.length))
   return [
-    '# The tree that `cambium run` mounts here, before anything of it is evaluated or run.',
+    '# The tree that `cambium run` mounts here, with one row more that has the task. Nothing was evaluated or run.',
     ...files.map(({ layer, file, state }) => {
       const fate = state === 'applied' ? '' : `  (${state})`
       return `#   ${layer.padEnd(width)}  ${view.path(file)}${fate}`

@@ -107,7 +107,14 @@ export function isPresent(file: string): boolean {
 /** The same error; if it lies in a layer that can be left out, it says how to start without that layer. */
 export function withWayOut(error: unknown, { files }: Layers): unknown {
   if (!isHarnessError(error)) return error
-  const named = (path: string) => error.message.includes(path)
+  const named = (path: string) => {
+    const text = ` ${error.message}`
+    // Not as the end of another path.
+    return text
+      .split(path)
+      .slice(0, -1)
+      .some(before => /[\s("]$/.test(before))
+  }
   const guilty = files.find(({ layer, file, state }) => {
     if ((state !== 'applied' && state !== 'unusable') || (layer !== 'user' && layer !== 'project')) return false
     // Also a file that the layer includes, which mostly stands beside it.

@@ -20,6 +20,9 @@ export interface Judged {
   readonly failure?: HarnessError
 }
 
+/** Nobody writes a layer of that size by hand. */
+const MAX_BYTES = 2 ** 20
+
 /** Nothing that the project holds is evaluated or run, and before its layer is known to be trusted nothing is read. */
 export async function judgeProject({ file, env, ...request }: JudgeRequest): Promise<Judged> {
   const judged = (state: LayerFile['state'], problem?: string): Judged => ({
@@ -27,17 +30,21 @@ export async function judgeProject({ file, env, ...request }: JudgeRequest): Pro
   })
   const states = { unknown: 'not trusted', changed: 'changed since it was trusted' } as const
   try {
-    if (!statSync(file).isFile()) return judged('unusable', 'it is no file')
+    const stats = statSync(file)
+    if (!stats.isFile()) return judged('unusable', 'it is no file')
+    if (stats.size > MAX_BYTES) return judged('unusable', 'it is larger than 1 MiB')
     const store = new TrustStore(homeFolder(env))
     const folder = realpathSync(request.folder)
     const check = (files: readonly string[]) => store.check(folder, files.map(realPath))
-    const first = check([file])
+    // What is judged is what is applied, also when the file changes meanwhile.
+    const content = readFileSync(file)
+    const first = store.check(folder, [{ path: realPath(file), content }])
     if (first !== 'trusted') return judged(states[first])
-    const layer = { file, text: readFileSync(file, 'utf8'), layer: 'project' }
+    const layer = { file, text: content.toString('utf8'), layer: 'project' }
     const tried = new Set<string>()
     try {
       const { files } = await readProject({ ...request, layer, tried })
-      const state = check(files.map(({ real }) => real))
+      const state = check(files.map(({ real }) => real).filter(real => real !== realPath(file)))
       return state === 'trusted' ? { ...judged('applied'), source: layer } : judged(states[state])
     } catch (error) {
       if (!isHarnessError(error)) throw error
