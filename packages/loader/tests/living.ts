@@ -43,7 +43,7 @@ type Files = Readonly<Record<string, string>>
 export async function living(
   files: string | Files,
   modules: Record<string, unknown> = {},
-  options: BootOptions = {},
+  options: BootOptions | ((folder: string) => BootOptions) = {},
 ): Promise<Living> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'loader-living-')))
   const write = (text: string, file = 'cordis.yml') => {
@@ -53,13 +53,14 @@ export async function living(
   for (const [file, text] of Object.entries(typeof files === 'string' ? { 'cordis.yml': files } : files))
     write(text, file)
   const short = (text: string) => text.replaceAll(`${folder}/`, '')
+  const given = typeof options === 'function' ? options(folder) : options
   const log: string[] = []
   const records: string[] = []
   const heard: string[] = []
   for (const [name, module] of Object.entries(plugins(log))) modules[name] ??= module
   const booted = await bootTree(
     { file: join(folder, 'cordis.yml') },
-    { modules, write: record => void records.push(short(`${record.level} ${record.text}`)), ...options },
+    { modules, write: record => void records.push(short(`${record.level} ${record.text}`)), ...given },
   )
   onTestFinished(async () => {
     await booted.dispose()
