@@ -198,7 +198,7 @@ test('a changed file of a plugin from outside is live without a restart, with wh
     'hmr: word.ts → typed reloaded in time',
   ])
   const { said, account } = await run.refused(() => run.write('word.js', 'export const = 1\n'))
-  expect(said).toEqual(['error: hmr: word.js → not reloaded, what ran goes on'])
+  expect(said).toEqual(['error: hmr: word.js → not reloaded, the rows stay as they were'])
   expect(account).toContain('(row plain), word.js:1:14\n')
   expect(await run.reloaded(() => run.write('word.js', files['word.js'].replace('eins', 'zwei')))).toEqual([
     'word.js zwei true',

@@ -31,7 +31,7 @@ export function refusedText(paths: readonly string[], mistakes: readonly Harness
     if (place) shown.add(place)
     return `\n${mistake.message}${frame ? `\n\n${frame}` : ''}`
   })
-  return `${names(paths)} → not reloaded, what ran goes on${texts.join('\n')}`
+  return `${names(paths)} → not reloaded, the rows stay as they were${texts.join('\n')}`
 }
 
 export function restartLine(path: string, why: string): string {

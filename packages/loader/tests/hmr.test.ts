@@ -198,7 +198,7 @@ describe('a mistake', () => {
   test('of syntax is shown with its lines, what ran goes on, and mending it is enough', async () => {
     const wrong = "const a = 1\nexport const deep: string = = 'three'\n"
     const { said, account } = await run.refused(() => run.write('lib/deep.ts', wrong))
-    expect(said).toEqual(['error: hmr: lib/deep.ts → not reloaded, what ran goes on'])
+    expect(said).toEqual(['error: hmr: lib/deep.ts → not reloaded, the rows stay as they were'])
     expect(account).toMatch(/^TREE_MODULE_FAILED: .*\n {2}where: cordis.yml:2:22 \(row greet\), lib\/deep.ts:2:29\n/)
     expect(account.split('\n').slice(-5)).toEqual([
       '',
@@ -232,7 +232,11 @@ describe('a mistake', () => {
       'console.error(row,',
       "throw new Error('no') ; console.error(row,",
     )
-    expect(said).toEqual(['plain gone', 'plain hello.', 'error: hmr: plain.js → not reloaded, what ran goes on'])
+    expect(said).toEqual([
+      'plain gone',
+      'plain hello.',
+      'error: hmr: plain.js → not reloaded, the rows stay as they were',
+    ])
     expect(account).toMatch(/failed to start: no\n {2}where: .*, plain.js:5:\d+\n/)
     expect(await mended('plain.js', "throw new Error('no') ; ", '')).toContain('plain hello.')
   })
@@ -284,7 +288,7 @@ describe('a save', () => {
 
   test('of a file that was gone for long is reloaded', async () => {
     const { said } = await run.refused(() => rmSync(join(run.folder, 'later.ts')))
-    expect(said).toEqual(['lazy gone', 'lazy again', 'error: hmr: later.ts → not reloaded, what ran goes on'])
+    expect(said).toEqual(['lazy gone', 'lazy again', 'error: hmr: later.ts → not reloaded, the rows stay as they were'])
     expect(await run.reloaded(() => run.write('later.ts', "export const later: string = 'back'\n"))).toEqual([
       'lazy gone',
       'lazy back',
