@@ -35,8 +35,19 @@ export function optionSource(option: string, cwd: string): Source {
 export function placeOf({ source, offset }: Spot): string {
   if (source.text === undefined) return source.label
   source.starts ??= [0, ...[...source.text.matchAll(/\n/g)].map(({ index }) => index + 1)]
-  const line = source.starts.findLastIndex(start => start <= offset)
+  const line = lineAt(source.starts, offset)
   return `${source.label}:${line + 1}:${offset - source.starts[line]! + 1}`
+}
+
+/** The last line that begins at or before `offset`. */
+function lineAt(starts: readonly number[], offset: number): number {
+  let low = 0
+  for (let high = starts.length - 1; low < high; ) {
+    const middle = (low + high + 1) >> 1
+    if (starts[middle]! <= offset) low = middle
+    else high = middle - 1
+  }
+  return low
 }
 
 /** A path as short as the reader knows it: relative to the working directory when it lies below. */
