@@ -1,6 +1,6 @@
 /** All that a project's layer can make happen: the files that have to stay as they were for a trust in it to hold. */
 
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync, statSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { dirname, extname, isAbsolute, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -125,11 +125,16 @@ class Content {
     })
   }
 
-  /** A path in the project's own texts, which a plugin may take as relative to the file or to the project. */
+  /**
+   * A path in the project's own texts, which a plugin may take as relative to the file or to the project. Programs and
+   * configuration count; notes, logs and databases do not, since whoever named them may mean to write there.
+   */
   named(text: string, from: string, why: string): void {
     if (!/^\.{0,2}\//.test(text) || text.includes('\n')) return
-    if (isAbsolute(text)) this.add(text, why)
-    else for (const base of [dirname(from), this.folder]) this.add(resolve(base, text), why)
+    for (const path of [resolve(dirname(from), text), resolve(this.folder, text)]) {
+      if (!isProgram(path) || (isAbsolute(text) && !within(realpathSync(path), this.root))) continue
+      this.add(path, why)
+    }
   }
 
   async module(specifier: string, from: string, why: string, { row, by }: { row?: string; by?: string }) {
@@ -171,7 +176,10 @@ class Content {
         if (isAbsolute(specifier)) this.add(specifier, why, path)
         else if (specifier.startsWith('#')) this.ownImports(real)
         else if (!specifier.startsWith('.')) await this.module(specifier, real, why, { by: path })
-        else for (const candidate of candidates(resolve(dirname(real), specifier))) this.add(candidate, why, path)
+        else {
+          const leads = candidates(resolve(dirname(real), specifier)).filter(isProgram)
+          for (const candidate of leads) this.add(candidate, why, path)
+        }
       }
     }
   }
@@ -200,6 +208,24 @@ function candidates(path: string): string[] {
     ...EXTENSIONS.map(added => `${path}${added}`),
     ...EXTENSIONS.map(added => join(path, `index${added}`)),
   ]
+}
+
+const PROGRAMS = /\.([cm]?[jt]sx?|json5?|ya?ml|toml|sh|bash|zsh|fish|py|rb|pl|php|lua|ps1|bat|cmd|wasm|node|so)$/i
+
+/** By its name, by its mode or by its first two bytes. */
+function isProgram(path: string): boolean {
+  if (fileSize(path) === undefined) return false
+  if (PROGRAMS.test(path) || statSync(path).mode & 0o111) return true
+  try {
+    const file = openSync(path, 'r')
+    const start = Buffer.alloc(2)
+    readSync(file, start)
+    closeSync(file)
+    return start.toString('latin1') === '#!'
+  } catch {
+    // It cannot be read, so nobody runs it.
+    return false
+  }
 }
 
 function fileSize(path: string): number | undefined {

@@ -1,7 +1,7 @@
 /** What trusting a project would mean, as it is shown before somebody does. */
 
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Row, Spot } from '@cambium/loader'
 import { PROJECT_FOLDER, type TrustState, type TrustStore } from '@cambium/store'
@@ -40,7 +40,8 @@ export async function planOf(folder: string, store: TrustStore, env: LayerOption
   const layer = projectLayer(folder)
   const settings = join(folder, PROJECT_FOLDER, 'settings.yml')
   const own: ContentFile[] = existsSync(settings)
-    ? [{ path: settings, real: realpathSync(settings), why: "the project's settings" }]
+    ? // Known by its own name, which is how the plugin asks for it.
+      [{ path: settings, real: settings, why: "the project's settings" }]
     : []
   const user = userLayer(env)
   const content = isPresent(layer)

@@ -144,7 +144,7 @@ describe("a project's layer", () => {
     const FILES: Record<string, string> = {
       '.cambium/cordis.patch.yml': `- { id: probe, config: { b: project } }
 - insert:
-    - { id: mine, name: ./mine.mjs, config: { script: ./run.sh, data: tools/data.json, other: ./tools/list.txt } }
+    - { id: mine, name: ./mine.mjs, config: { script: ./run.sh, data: tools/data.json, other: ./tools/list, notes: ./notes.md } }
     - { id: more, name: include, config: { path: ./more.yml } }
 `,
       '.cambium/mine.mjs': "import { a } from './lib/a.mjs'\nimport 'dep'\nexport const apply = () => void a\n",
@@ -152,7 +152,8 @@ describe("a project's layer", () => {
       'shared/b.mjs': 'export const b = () => import("./late.mjs")\n',
       'shared/late.mjs': 'export {}\n',
       '.cambium/run.sh': 'echo hi\n',
-      'tools/list.txt': 'x\n',
+      'tools/list': '#!/bin/sh\n',
+      'notes.md': 'mine\n',
       '.cambium/more.yml': '- { id: deep, name: ./deep.mjs }\n',
       '.cambium/deep.mjs': 'export const apply = () => {}\n',
       'node_modules/dep/package.json': '{ "name": "dep", "type": "module", "exports": "./main.js" }\n',
@@ -160,7 +161,17 @@ describe("a project's layer", () => {
       'node_modules/dep/inner.js': 'export {}\n',
     }
 
-    test.each(Object.keys(FILES).filter(name => !name.endsWith('package.json')))(
+    test('is still applied when a file of notes changes that it names', async () => {
+      user(PROBE_ROW)
+      for (const [name, text] of Object.entries(FILES)) bench.folder.write(name, text)
+      await trust('--yes')
+      bench.folder.write('notes.md', 'more\n')
+      bench.folder.write('README.md', 'more\n')
+      expect(await bench.run(['go'])).toMatchObject({ code: 0, stderr: '' })
+      expect(probed()).toMatchObject({ b: 'project' })
+    })
+
+    test.each(Object.keys(FILES).filter(name => !/package\.json|notes/.test(name)))(
       'is not applied any more when %s changes',
       async changed => {
         user(PROBE_ROW)

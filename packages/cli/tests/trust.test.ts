@@ -2,6 +2,7 @@
 
 import { readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { main } from '@cambium/cli'
+import { TrustStore } from '@cambium/store'
 import { type TempWorkspace, tempWorkspace } from '@cambium/testkit'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type TestHostOptions, testHost } from './streams.ts'
@@ -155,6 +156,21 @@ describe('the decision', () => {
     expect(stderr).toContain('the row i includes a file whose path is an expression')
     expect(await state()).toBe('not trusted')
   })
+})
+
+test("the project's settings are among what is trusted, also where there is no layer", async () => {
+  const settings = folder.write('.cambium/settings.yml', 'a: 1\n')
+  await trust('--yes')
+  const store = new TrustStore(home.path)
+  expect(store.check(folder.path, [settings])).toBe('trusted')
+  folder.write('.cambium/settings.yml', 'a: 2\n')
+  expect(store.check(folder.path, [settings])).toBe('changed')
+  // They are another matter than the layer.
+  expect(await state()).toBe('applied')
+  expect((await trust()).stdout).toContain("settings.yml  the project's settings  (changed)\n")
+  rmSync(`${folder.path}/.cambium/cordis.patch.yml`)
+  expect((await trust('--yes')).code).toBe(0)
+  expect(store.check(folder.path, [settings])).toBe('trusted')
 })
 
 test('--list tells of each trusted folder, also of one that has changed or is gone', async () => {
