@@ -6,22 +6,14 @@ import { fileURLToPath } from 'node:url'
 import { textOf } from 'cambium/llm'
 import { bootTree } from 'cambium/loader'
 
-const file = fileURLToPath(new URL('cordis.yml', import.meta.url))
+const file = fileURLToPath(new URL('try.yml', import.meta.url))
 let tree
 
 afterEach(() => tree.dispose())
 
-/** The tools without an agent. */
-async function boot(config = {}) {
-  const rows = [
-    { name: '@cambium/session' },
-    { name: '@cambium/llm' },
-    { name: '@cambium/tools' },
-    { name: '@cambium/agent' },
-    { id: 'notes', name: './notes.ts' },
-    { id: 'note-tool', name: './note-tool.ts', config },
-  ]
-  tree = await bootTree({ data: rows, file })
+/** The tree as it is, without the row that waits for somebody to type. */
+async function boot(set = []) {
+  tree = await bootTree({ file }, { set, patches: [{ text: '- { id: try, disabled: true }' }] })
 }
 
 async function note(text) {
@@ -32,21 +24,21 @@ async function note(text) {
 test('a note is made, and the model is told its number', async () => {
   await boot()
   assert.equal(await note('tea at four'), 'Noted as number 1.')
-  assert.deepEqual(
-    tree.ctx.notes.list().map(({ text }) => text),
-    ['tea at four'],
-  )
+  assert.equal(tree.ctx.notes.list()[0].text, 'tea at four')
 })
 
-test('a note that is too long is refused in words that a model can follow', async () => {
-  await boot({ maxChars: 5 })
-  assert.match(await note('tea at four'), /text.*5/s)
+test('what is no note is refused in words that a model can follow', async () => {
+  await boot(['note-tool.maxChars=12'])
+  assert.match(await note('cake and tea at four'), /at most 12 characters/)
+  assert.match(await note('sk-12345678'), /no place for keys/)
   assert.deepEqual(tree.ctx.notes.list(), [])
 })
 
-test('notes outlive a reload of their plugin', async () => {
+test('the tool leaves with its plugin, and notes outlive a reload of theirs', async () => {
   await boot()
   await note('tea at four')
   await tree.ctx.loader.reload({ remount: new Set(['notes']) })
   assert.equal(await note('cake at five'), 'Noted as number 2.')
+  await tree.ctx.loader.update('note-tool', { disabled: true })
+  assert.deepEqual(tree.ctx.tools.schemas(), [])
 })
