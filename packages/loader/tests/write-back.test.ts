@@ -414,6 +414,26 @@ describe('with a file for such changes', () => {
     expect(await tree.reload()).toEqual(nothing)
   })
 
+  test('a row that only this program adds is not spoken of there', async () => {
+    const tree = await living(BASE, {}, folder => ({
+      env,
+      writeTo: join(folder, USER),
+      patches: [{ file: join(folder, 'program.yml'), data: [{ insert: [{ id: 'main', name: 'note' }] }] }],
+    }))
+    for (const change of [
+      tree.loader.update('main', { config: { tag: 1 } }, persist),
+      tree.loader.remove('main', persist),
+      tree.loader.create({ id: 'x', name: 'note' }, { after: 'main', ...persist }),
+    ]) {
+      expect(await tree.refusal(change)).toMatch(
+        /^LOADER_PERSIST: .*the row main stands in no file: this program added it/,
+      )
+    }
+    await tree.loader.update('main', { config: { tag: 1 } })
+    expect(config(tree, 'main')).toEqual({ tag: 1 })
+    expect(existsSync(join(tree.folder, USER))).toBe(false)
+  })
+
   test('it may be named among the patches, where its place then is, and come and go', async () => {
     const { tree, user } = await withFile(undefined, folder => [{ file: join(folder, USER) }])
     await tree.loader.update('a', { config: { tag: 'mine' } }, persist)
