@@ -36,6 +36,8 @@ export interface Layers {
   readonly tree: ReturnType<typeof shippedTree>
   readonly patches: readonly TreeSource[]
   readonly set: readonly string[]
+  /** The user's layer, where changes are kept that a plugin makes at run time; absent when it is left out. */
+  readonly writeTo?: string
   /** Every file that was looked for, the lowest layer first. */
   readonly files: readonly LayerFile[]
   /** One sentence for a person: a layer is there and is not applied. */
@@ -83,7 +85,8 @@ export async function findLayers(options: LayerOptions): Promise<Layers> {
   }
   patches.push(...above)
   for (const file of options.patch) files.push({ layer: 'patch', file, state: isPresent(file) ? 'applied' : 'absent' })
-  return { tree, patches, set: options.set, files, notice, failure }
+  const writeTo = options.without === 'all' ? {} : { writeTo: user }
+  return { tree, patches, set: options.set, ...writeTo, files, notice, failure }
 }
 
 function noticeOf({ file, state, problem }: LayerFile): string {

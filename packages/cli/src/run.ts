@@ -76,6 +76,7 @@ function load(options: RunOptions, layers: Layers, task: string, host: Host, not
     env: host.env,
     patches: [...layers.patches, { file: layers.tree.file, data: [{ insert: [row] }] }],
     set: layers.set,
+    ...(layers.writeTo === undefined ? {} : { writeTo: layers.writeTo }),
     level: quiet ? 'error' : 'warn',
     write: record => notes.print(logLine(record)),
   })

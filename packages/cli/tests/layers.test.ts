@@ -88,6 +88,24 @@ describe('the layers', () => {
     expect(await bench.run(['go'], { env: { CAMBIUM_NO_LAYERS: '1' } })).toMatchObject({ code: 0, stderr: '' })
   })
 
+  test("keep what a plugin changes for good in the user's", async () => {
+    bench.home.write(
+      'keeper.mjs',
+      `export const apply = ctx => ctx.on('agent/session-start', async () => {
+  await ctx.loader.update('probe', { config: { b: 'kept' } }, { persist: true })
+})`,
+    )
+    const before = `# mine\n${PROBE_ROW}- insert: [{ id: keeper, name: ./keeper.mjs }] # for a while\n`
+    user(before)
+    expect(await bench.run(['go'])).toMatchObject({ code: 0, stderr: '' })
+    const after = bench.home.read('cordis.patch.yml')
+    expect(after).toBe(before.replace('b: user', 'b: kept'))
+    expect(probed()).toEqual({ a: 'user', b: 'kept', c: 'user', d: 'user' })
+    user(before)
+    expect((await bench.run(['--no-layers', 'go'])).code).toBe(0)
+    expect(bench.home.read('cordis.patch.yml')).toBe(before)
+  })
+
   test('a limit on the command line is refused when a layer has disabled what keeps it', async () => {
     const file = user('- { id: budget, disabled: true }\n')
     const { code, stderr } = await bench.run(['--max-steps', '3', 'go'])
