@@ -26,7 +26,7 @@ export async function apply(ctx: Context, { debounceMs }: Config) {
   }
   const { hotReload } = await import('./hot-reload.ts')
   const reload = await hotReload(fileURLToPath(ctx.baseUrl!))
-  const tree = { loader: ctx.loader, log: ctx.logger, debounceMs }
+  const tree = { root: ctx.root, loader: ctx.loader, log: ctx.logger, debounceMs }
   ctx.effect(() => reload.join(tree), 'watches files')
   // What a tree is made of is known once it stands, and changes with it.
   ctx.on('loader/changed', () => reload.look())

@@ -62,6 +62,10 @@ export class HotReload {
     else this.watch.update()
   }
 
+  private distinct(): HotTree[] {
+    return [...new Map([...this.trees].map(tree => [tree.root, tree])).values()]
+  }
+
   private async changed(changes: readonly FileChange[]): Promise<void> {
     this.waiting.push(...changes)
     if (this.running) return
@@ -80,7 +84,7 @@ export class HotReload {
     await this.tracking.flush()
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
-    const trees = new Set([...this.trees].filter(({ loader }) => paths.some(path => loader.files.includes(path))))
+    const trees = new Set(this.distinct().filter(({ loader }) => paths.some(path => loader.files.includes(path))))
     let outcomes = await this.attempt(this.batch(files, trees.size > 0), trees)
     // A tree's file that is mended does not wait for modules that are not.
     if (trees.size && !files.length && outcomes.some(({ mistakes }) => mistakes))
@@ -88,6 +92,8 @@ export class HotReload {
     for (const { tree, change, mistakes } of outcomes) {
       const ofTree = (path: string) => tree.loader.files.includes(path) || files.includes(pathToFileURL(path).href)
       const reason = paths.filter(ofTree)
+      // A tree that ends meanwhile has nothing to say.
+      if (mistakes?.some(({ code }) => code === 'TREE_DISPOSED')) continue
       if (mistakes) tree.log.error(refusedText(reason, mistakes))
       const line = change && reloadedLine(reason, change, performance.now() - since)
       if (line) tree.log.info(line)
@@ -135,7 +141,7 @@ export class HotReload {
 
   /** Rows above the files, by tree. */
   private targets(above: ReadonlySet<string>): Target[] {
-    return [...this.trees].flatMap(tree => {
+    return this.distinct().flatMap(tree => {
       const rows = tree.loader.rows().filter(row => above.has(rowFile(row) ?? ''))
       return rows.length ? { tree, remount: new Set(rows.map(({ row }) => row.id)) } : []
     })
@@ -146,6 +152,7 @@ export class HotReload {
     const above = this.above(batch)
     const targets = this.targets(above)
     const others = [...trees].filter(tree => !targets.some(target => target.tree === tree))
+    this.watch.begin()
     const restore = forgetRequired(above)
     await this.tracking.begin(above)
     const reload = async (target: Target): Promise<Outcome> => {

@@ -11,6 +11,8 @@ import { rowFile } from './row-file.ts'
 import type { TreeLoader } from './tree-loader.ts'
 
 export interface HotTree {
+  /** Tells one tree from another, however many rows have the plugin. */
+  readonly root: Context
   readonly loader: TreeLoader
   readonly log: Context['logger']
   readonly debounceMs: number
@@ -24,6 +26,10 @@ export class HotWatch {
   private current: { readonly files: FileWatch; readonly settleMs: number } | undefined
   private watched = new Set<string>()
   private due = false
+  /** When each file was last told of. */
+  private readonly told = new Map<string, number>()
+  /** What was imported before is older. */
+  private importsSince: number
 
   constructor(
     trees: ReadonlySet<HotTree>,
@@ -32,8 +38,17 @@ export class HotWatch {
   ) {
     this.trees = trees
     this.tracking = tracking
-    this.changed = changed
+    this.changed = changes => {
+      for (const { path } of changes) this.told.set(path, Date.now())
+      changed(changes)
+    }
+    this.importsSince = tracking.installedAt
     this.framework = frameworkFiles(tracking.framework)
+  }
+
+  /** From now on files are imported anew. */
+  begin(): void {
+    this.importsSince = Date.now()
   }
 
   /** Soon looks what there is to watch now. */
@@ -98,9 +113,10 @@ export class HotWatch {
   }
 
   private savedSince(path: string): boolean {
-    const loadedAt = this.tracking.graph.loadedAt(pathToFileURL(path).href)
+    // When a file was required nobody knows: perhaps just when imports began.
+    const loadedAt = this.tracking.graph.loadedAt(pathToFileURL(path).href) ?? this.importsSince
     const { mtimeMs = 0 } = statSync(path, { throwIfNoEntry: false }) ?? {}
-    return loadedAt !== undefined && mtimeMs > loadedAt
+    return mtimeMs > Math.max(loadedAt, this.told.get(path) ?? 0)
   }
 }
 

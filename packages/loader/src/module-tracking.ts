@@ -28,6 +28,7 @@ type Send = (command: HookCommand) => void | Promise<void>
 
 export class ModuleTracking {
   readonly graph = new ModuleGraph()
+  readonly installedAt = Date.now()
   /** Beginnings of the URLs of what the process itself runs on: there is one version of that. */
   readonly framework: readonly string[] = frameworkUrls()
   /** Called after an import of a file that was not known. */
