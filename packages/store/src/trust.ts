@@ -1,13 +1,13 @@
 /** Which projects a person has trusted, with the very content that they trusted. */
 
 import { createHash } from 'node:crypto'
-import { readFileSync, realpathSync, statSync } from 'node:fs'
+import { realpathSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { HarnessError } from '@cambium/core'
-import { diskError } from './disk-error.ts'
 import { ensureFolder } from './ensure-folder.ts'
 import { homeFolder } from './home-folder.ts'
 import { locked } from './locked.ts'
+import { readBounded } from './read-bounded.ts'
 import { replaceFile } from './replace-file.ts'
 
 /** `changed`: it was trusted, but one of its files is not what it was then, or was none of those that were looked at. */
@@ -66,6 +66,26 @@ export class TrustStore {
     const root = realFolder(folder)
     const hashes = files.map(file => [nameIn(root, file), hashOf(root, file)] as const)
     this.change(entries => entries.set(root, { since: Date.now(), files: Object.fromEntries(hashes) }))
+  }
+
+  /**
+   * A trusted file that its user has changed by the harness stays trusted: what `before` held was trusted, so `after` is.
+   * So does one that the harness has created in a trusted folder. Changes nothing when it was not trusted.
+   */
+  renew(folder: string, before: TrustFile, after: TrustFile): void {
+    const root = realFolder(folder)
+    const name = nameIn(root, before)
+    const isTrusted = (entries: Entries) => {
+      const entry = entries.get(root)
+      return entry !== undefined && (entry.files[name] ?? null) === hashOf(root, before)
+    }
+    if (!isTrusted(this.read())) return
+    this.change(entries => {
+      const entry = entries.get(root)
+      if (entry && isTrusted(entries)) {
+        entries.set(root, { ...entry, files: { ...entry.files, [name]: hashOf(root, after) } })
+      }
+    })
   }
 
   /** True when it was trusted. A folder that is gone can be named too. */
@@ -140,18 +160,4 @@ function nameIn(root: string, file: TrustFile): string {
 function hashOf(root: string, file: TrustFile): string | null {
   const content = typeof file === 'string' ? readBounded(pathOf(root, file), MAX_FILE_BYTES) : file.content
   return content ? `sha256:${createHash('sha256').update(content).digest('hex')}` : null
-}
-
-/** @throws as `diskError`: what cannot be read cannot be trusted */
-function readBounded(path: string, maxBytes: number): Buffer | undefined {
-  try {
-    const stats = statSync(path, { throwIfNoEntry: false })
-    if (!stats) return undefined
-    if (!stats.isFile()) throw Object.assign(new Error('it is no file'), { code: stats.isDirectory() ? 'EISDIR' : '' })
-    if (stats.size > maxBytes) throw new Error(`it is larger than ${maxBytes / 2 ** 20} MiB`)
-    return readFileSync(path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
-    throw diskError(error, 'cannot read the file', path, 'make it a readable file')
-  }
 }

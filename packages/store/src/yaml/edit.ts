@@ -180,8 +180,8 @@ function unsafe(parsed: ParsedYaml, edit: YamlEdit, failure: unknown) {
   })
 }
 
-/** The nearest place above that is written. */
-function placeIn(model: Model, path: Path): number {
+/** The offset of a path, or the nearest above it that is written. */
+export function placeIn(model: Model, path: Path): number {
   let { at } = model
   let here: Model | undefined = model
   for (const key of path) {
