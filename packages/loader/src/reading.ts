@@ -71,7 +71,7 @@ export class TreeReading {
     const named = patches.some(
       patch => patch.file !== undefined && resolve(patch.file) === writeTo && !('data' in patch),
     )
-    const there = texts?.has(writeTo) || lstatSync(writeTo, { throwIfNoEntry: false }) !== undefined
+    const there = texts?.has(writeTo) || isPresent(writeTo)
     const own: TreeSource = { file: writeTo, layer: 'user' }
     if (named)
       return there
@@ -82,5 +82,15 @@ export class TreeReading {
 
   private filesOf(files: readonly string[]): string[] {
     return [...new Set([...files, ...(this.writeTo === undefined ? [] : [this.writeTo])])]
+  }
+}
+
+/** Whatever else is wrong with it, reading it tells. */
+function isPresent(file: string): boolean {
+  try {
+    return lstatSync(file, { throwIfNoEntry: false }) !== undefined
+  } catch (error) {
+    // A part of its path is a file.
+    return (error as NodeJS.ErrnoException).code !== 'ENOTDIR'
   }
 }
