@@ -94,7 +94,7 @@ class TreeReader {
   private readonly files: TreeFiles
   private readonly unmatched = new Map<string, HarnessError>()
   private readonly mistakes: HarnessError[]
-  /** Includes whose rows stay unknown, since their paths are expressions. */
+  /** Includes whose rows stay unknown: they are disabled, or their paths are expressions. */
   private readonly open = new Set<string>()
   private readonly last: readonly Layer[]
   private layers: readonly Layer[] = []
@@ -218,8 +218,13 @@ class TreeReader {
   /** Whether a layer from `born` on, and before `end`, takes the row away. */
   private removed(id: string, born: number, end: number): boolean {
     const removals = this.layers.slice(born, end).filter(layer => layer.kind === 'remove' && layer.id === id)
-    for (const layer of removals) layer.used = true
-    return removals.length > 0
+    if (!removals.length) return false
+    // What is laid over a row that is taken away, or over rows in it, has found it.
+    for (const layer of this.layers) {
+      const target = layer.kind === 'insert' ? layer.anchor?.id : layer.id
+      if (target === id || target?.startsWith(`${id}:`)) layer.used = true
+    }
+    return true
   }
 
   private row(value: MapValue, id: string, born: number, index: number, above: Above): Row | undefined {
@@ -307,7 +312,8 @@ class TreeReader {
   private children(kind: 'group' | 'include', keys: RowKeys, id: string, below: Above): Row[] {
     if (kind === 'group') return this.rows(keys.config?.value, below)
     if (below.disabled || !keys.config) {
-      if (!below.disabled) this.includeMistake(keys, id, '`include` needs `config: { path: … }`')
+      if (below.disabled) this.open.add(id)
+      else this.includeMistake(keys, id, '`include` needs `config: { path: … }`')
       return []
     }
     const { value } = keys.config

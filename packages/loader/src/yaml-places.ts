@@ -46,8 +46,9 @@ export class Texts {
     return this.place(spot, change, (_value, own, at) => own === key && at === spot.offset)
   }
 
-  /** A patch of a row that only this program adds would find no row the next time. */
+  /** A patch finds rows by their ids: those that only this program adds, and those that go by number, are not to be relied on. */
   requireLasting({ id, written }: Row, change: RuntimeChange): void {
+    if (/#\d+(:|$)/.test(id)) throw cannot(change, `${id} is no id of its own: give the row one`)
     const { source } = written.spot
     if (source.text !== undefined || source === this.tree.sources[0]) return
     throw cannot(change, `the row ${id} stands in no file: this program added it`)

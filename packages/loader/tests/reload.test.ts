@@ -102,6 +102,16 @@ describe('reading the files again', () => {
     expect(tree.log).toEqual(['-a=file', '+a=patch', '+x', '-a=patch', '+a=file', '-x'])
   })
 
+  test('lets an included tree be disabled though a patch speaks of its rows', async () => {
+    const files = { 'cordis.yml': `${A}- { id: in, name: include, config: { path: ./in.yml } }\n`, 'in.yml': B }
+    const tree = await living(files, {}, { patches: [{ data: [{ id: 'in:b', config: { tag: 1 } }] }] })
+    tree.write(`${A}- { id: in, name: include, disabled: true, config: { path: ./in.yml } }\n`)
+    expect(await tree.reload()).toEqual({ ...nothing, removed: ['in', 'in:b'] })
+    tree.write(files['cordis.yml'])
+    await tree.reload()
+    expect(tree.log).toEqual(['+a', '+in:b=1', '-in:b=1', '+in:b=1'])
+  })
+
   test('keeps the identity of rows without id by their place among those of their name', async () => {
     const row = (tag: string) => `- { name: note, config: { tag: ${tag} } }\n`
     const tree = await living(`${row('x')}- name: red\n${row('y')}`)

@@ -165,6 +165,21 @@ describe('a row that is removed', () => {
     expect(await tree.refusal(tree.loader.remove('g'))).toMatch(/^TREE_TARGET_UNKNOWN/)
   })
 
+  test('goes with what a patch lays over it, or over rows in it', async () => {
+    const patches = [
+      {
+        data: [
+          { id: 'g', label: 'G' },
+          { id: 'g:x', config: { tag: 1 } },
+          { insert: [{ id: 'y', name: 'note' }], into: 'g' },
+        ],
+      },
+    ]
+    const tree = await living(`${A}${GROUP}`, {}, { patches })
+    expect(await tree.loader.remove('g')).toEqual({ ...nothing, removed: ['g', 'g:x', 'g:y'] })
+    expect(await tree.reload()).toEqual(nothing)
+  })
+
   test('leaves rows without id theirs', async () => {
     const tree = await living('- { name: note }\n- { name: note, config: { tag: 2 } }\n')
     tree.log.length = 0

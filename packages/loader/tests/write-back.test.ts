@@ -434,6 +434,14 @@ describe('with a file for such changes', () => {
     expect(existsSync(join(tree.folder, USER))).toBe(false)
   })
 
+  test('a row that goes by its number is not spoken of there', async () => {
+    const tree = await living('- name: note\n', {}, folder => ({ writeTo: join(folder, USER) }))
+    expect(await tree.refusal(tree.loader.update('note#1', { config: { tag: 1 } }, persist))).toMatch(
+      /^LOADER_PERSIST: .*note#1 is no id of its own/,
+    )
+    expect(existsSync(join(tree.folder, USER))).toBe(false)
+  })
+
   test('it may be named among the patches, where its place then is, and come and go', async () => {
     const { tree, user } = await withFile(undefined, folder => [{ file: join(folder, USER) }])
     await tree.loader.update('a', { config: { tag: 'mine' } }, persist)
