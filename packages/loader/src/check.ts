@@ -74,13 +74,19 @@ async function checkRows(
   const wrong = new Set(enabled.filter(row => places.some(where => where.includes(`(row ${row.id})`))))
   const prepared = await prepareRows(
     enabled.filter(row => !wrong.has(row)),
-    options,
+    { ...options, reloadable: false },
     slow => empty.ctx.logger('loader').warn(`still loading: ${listing(slow.map(({ id, at }) => `${id} (${at})`))}`),
   )
   const byRow = new Map(prepared.map(one => [one.plan.row, one]))
   const rows = enabled.map(row => knownRow(row, byRow.get(row), shipped))
   const offers = { disabled: all.filter(row => row.disabled), shipped }
-  const wants = findMissing(rows, service => empty.ctx.get(service) !== undefined, offers)
+  const builtin = new Map<string, boolean>()
+  const isBuiltin = (service: string) => {
+    const known = builtin.get(service) ?? empty.ctx.get(service) !== undefined
+    builtin.set(service, known)
+    return known
+  }
+  const wants = findMissing(rows, isBuiltin, offers)
   const told = (required: boolean) =>
     prepared.filter(({ plan }) => plan.row.required === required).flatMap(({ mistakes }) => mistakes)
   return {
@@ -93,7 +99,9 @@ async function checkRows(
 
 function knownRow(row: Row, prepared: Prepared | undefined, shipped: readonly ShippedPlugin[]): KnownRow {
   if (row.kind !== 'plugin') return { row, needs: [], provides: [], failed: false }
-  const ours = shipped.find(({ specifier }) => specifier === row.name)
+  // The released package's own paths lead to the same plugins.
+  const name = row.name.replace(/^cambium\//, '@cambium/')
+  const ours = shipped.find(({ specifier }) => specifier === name)
   const loaded = prepared?.plan.loaded
   const failed = !loaded
   const needs = loaded ? Object.keys(neededBy(loaded.inject, row.inject)) : []

@@ -56,10 +56,7 @@ class Wiring {
   }
 
   judge(): Wants {
-    for (let before = -1; before < this.starts.size; ) {
-      before = this.starts.size
-      for (const node of this.nodes) if (node.needs.every(name => this.given(node, name))) this.starts.add(node)
-    }
+    this.start()
     const mistakes: HarnessError[] = []
     const warnings = [...this.doubled(), ...this.guesses()]
     for (const node of this.nodes) {
@@ -69,6 +66,25 @@ class Wiring {
       ;(node.known.row.required ? mistakes : warnings).push(this.explain(node, own))
     }
     return { mistakes, warnings }
+  }
+
+  /** Whoever can start does, and is followed by those that only waited for it. */
+  private start(): void {
+    const waiting = new Map<string, Node[]>()
+    // What no row says that it provides may come from any row that says nothing.
+    const hopeful: Node[] = []
+    for (const node of this.nodes) {
+      for (const name of node.needs) waiting.set(name, [...(waiting.get(name) ?? []), node])
+      if (node.needs.some(name => !this.builtin(name) && !this.providers.has(name))) hopeful.push(node)
+    }
+    const queue = [...this.nodes]
+    for (let node = queue.pop(); node; node = queue.pop()) {
+      const own = node
+      if (this.starts.has(own) || !own.needs.every(name => this.given(own, name))) continue
+      this.starts.add(own)
+      queue.push(...own.provides.flatMap(name => waiting.get(name) ?? []))
+      if (own.known.provides === undefined) queue.push(...hopeful.filter(other => !this.starts.has(other)))
+    }
   }
 
   private providersOf(name: string): Node[] {

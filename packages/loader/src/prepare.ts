@@ -28,6 +28,8 @@ export interface PrepareOptions {
   readonly settleMs?: number
   /** When a row that is still loading or starting is named in the log, in milliseconds: a start is not to hang in silence. */
   readonly noticeMs?: number
+  /** False for rows that are only looked at: their modules are not followed for a later reload. */
+  readonly reloadable?: boolean
   /** Ends the wait for modules that load. */
   readonly signal?: AbortSignal
 }
@@ -54,7 +56,7 @@ export async function prepareRows(
 ): Promise<Prepared[]> {
   // Only what is imported from then on can be reloaded.
   const hmr = rows.find(({ name }) => HMR.test(name))
-  if (hmr) await trackModules(hmr.from)
+  if (hmr && options.reloadable !== false) await trackModules(hmr.from)
   const loadingRows = new Set<Row>()
   const notice = setTimeout(() => slow([...loadingRows]), options.noticeMs ?? NOTICE_MS)
   const modules = new Map<string, Promise<Loaded>>()
