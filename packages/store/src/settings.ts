@@ -67,6 +67,7 @@ export interface Settings {
 
 declare module 'cordis' {
   interface Context {
+    /** What people set, for themselves and for a project: defined by plugins, checked, watched, written with comments kept. */
     settings: Settings
   }
   interface Events {
