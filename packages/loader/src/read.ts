@@ -3,14 +3,15 @@
 import { realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { HarnessError, workingFolder } from '@cambium/core'
+import { draftRows, type FrontRow } from './drafts.ts'
 import { createEvaluator, type Env } from './expression.ts'
-import { type Insertion, type Layer, patchLayers, setLayer, unknownTarget } from './layers.ts'
+import { type Layer, patchLayers, setLayer, unknownTarget } from './layers.ts'
 import { type KeptTexts, TreeFiles, type TreeSource } from './load.ts'
 import { throwMistakes } from './mistakes.ts'
 import { fileNamed } from './resolve.ts'
 import { inRow, type Row, type RowKeys, readKeys } from './row.ts'
-import { createSource, optionSource, placeOf, type Source, type Spot } from './source.ts'
-import { ABSENT, describe, type Expression, fromData, locate, type MapValue, toData, type Value } from './value.ts'
+import { createSource, placeOf, type Source, type Spot } from './source.ts'
+import { ABSENT, describe, type Expression, locate, type MapValue, toData, type Value } from './value.ts'
 
 export interface ReadOptions {
   /** What `!env` and the `env` of `!js` see; the process's environment by default. */
@@ -20,7 +21,7 @@ export interface ReadOptions {
   /** `id.path=value`, laid over last. */
   set?: readonly string[]
   /** A row that stands before all others, and what brings it; a tree that names the plugin itself does not get it. */
-  front?: { readonly id: string; readonly name: string; readonly option: string }
+  front?: FrontRow
   /**
    * What to do with a layer whose row this tree does not have: a mistake by default, or left to the caller in `unmatched`,
    * since it may belong to another tree of the same start.
@@ -68,12 +69,6 @@ export interface Rereading extends KeptTexts {
  */
 export function readTree(source: TreeSource, options: ReadOptions = {}, again: Rereading = {}): TreeFile {
   return new TreeReader(options, again).read(source)
-}
-
-/** A list of rows while it is put together; `born` is the number of layers that came before a row. */
-interface Draft {
-  readonly value: Value
-  readonly born: number
 }
 
 interface Above {
@@ -165,15 +160,9 @@ class TreeReader {
   }
 
   private drafts(items: readonly Value[], above: Above): Row[] {
-    const drafts: Draft[] = items.map(value => ({ value, born: 0 }))
-    if (!above.id && this.options.front) this.addFront(this.options.front, drafts)
-    this.layers.forEach((layer, index) => {
-      if (layer.kind === 'insert') this.insert(layer, drafts, above, index + 1)
-    })
-    const names = idsOf(drafts, above)
-    return drafts.flatMap(({ value, born }, index) => {
-      if (this.removed(names[index]!, born, this.layers.length)) return []
-      if (value.kind === 'map') return this.row(value, names[index]!, born, index, above) ?? []
+    const front = above.id ? undefined : this.options.front
+    return draftRows(items, above.id, this.layers, front).flatMap(({ value, id, born, index }) => {
+      if (value.kind === 'map') return this.row(value, id, born, index, above) ?? []
       this.mistakes.push(
         new HarnessError('TREE_ROW_INVALID', `a row is a map, not ${describe(value)}`, {
           where: placeOf(value.spot),
@@ -182,49 +171,6 @@ class TreeReader {
       )
       return []
     })
-  }
-
-  private addFront({ option, ...row }: NonNullable<ReadOptions['front']>, drafts: Draft[]) {
-    const named = drafts.some(({ value }) => {
-      const name = value.kind === 'map' ? value.entries.get('name')?.value : undefined
-      return name?.kind === 'scalar' && name.value === row.name
-    })
-    if (!named) drafts.unshift({ value: fromData(row, optionSource(option, workingFolder())), born: 0 })
-  }
-
-  private insert(layer: Insertion, drafts: Draft[], above: Above, born: number) {
-    const added = layer.rows.items.map(value => ({ value, born }))
-    if (layer.fleeting && this.taken(added, drafts, above)) return
-    if (!layer.anchor || layer.anchor.relation === 'into') {
-      if ((layer.anchor?.id ?? '') !== above.id) return
-      drafts.push(...added)
-    } else {
-      const at = idsOf(drafts, above).indexOf(layer.anchor.id)
-      if (at < 0) {
-        if (layer.otherwise !== above.id) return
-        drafts.push(...added)
-      } else drafts.splice(layer.anchor.relation === 'before' ? at : at + 1, 0, ...added)
-    }
-    layer.used = true
-  }
-
-  /** A row that a file has by now takes the place of one that was added at run time. */
-  private taken(added: readonly Draft[], drafts: readonly Draft[], above: Above): boolean {
-    const ids = idsOf(drafts, above)
-    const [own] = idsOf(added, above)
-    return ids.some((id, at) => id === own && !this.removed(id, drafts[at]!.born, added[0]!.born - 1))
-  }
-
-  /** Whether a layer from `born` on, and before `end`, takes the row away. */
-  private removed(id: string, born: number, end: number): boolean {
-    const removals = this.layers.slice(born, end).filter(layer => layer.kind === 'remove' && layer.id === id)
-    if (!removals.length) return false
-    // What is laid over a row that is taken away, or over rows in it, has found it.
-    for (const layer of this.layers) {
-      const target = layer.kind === 'insert' ? layer.anchor?.id : layer.id
-      if (target === id || target?.startsWith(`${id}:`)) layer.used = true
-    }
-    return true
   }
 
   private row(value: MapValue, id: string, born: number, index: number, above: Above): Row | undefined {
@@ -386,25 +332,6 @@ class TreeReader {
     if (report) this.unmatched.set(mistake.where!, mistake)
     else this.mistakes.push(mistake)
   }
-}
-
-/** The full id of each row of one list; one without an id of its own is the n-th of its name. */
-function idsOf(drafts: readonly Draft[], above: Above): string[] {
-  const counts = new Map<string, number>()
-  return drafts.map(({ value }) => {
-    const own = scalar(value, 'id')
-    const name = scalar(value, 'name') ?? 'row'
-    const count = (counts.get(name) ?? 0) + 1
-    counts.set(name, count)
-    const id = own ?? `${name}#${count}`
-    return above.id ? `${above.id}:${id}` : id
-  })
-}
-
-function scalar(value: Value, key: string): string | undefined {
-  const entry = value.kind === 'map' ? value.entries.get(key)?.value : undefined
-  if (entry?.kind !== 'scalar' || entry.value === null || entry.value === '') return undefined
-  return String(entry.value)
 }
 
 function sameFile(a: string, b: string): boolean {
