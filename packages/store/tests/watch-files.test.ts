@@ -176,6 +176,24 @@ describe.concurrent('a path that leads elsewhere', () => {
     expect(calls).toHaveLength(3)
   })
 
+  it('what is written where a link leads by now belongs to the same save', async test => {
+    const { expect } = test
+    const folder = scratch(test)
+    for (const name of ['v1', 'v2']) {
+      mkdirSync(join(folder, name))
+      writeFileSync(join(folder, name, 'file'), name)
+    }
+    symlinkSync('v1', join(folder, 'link'))
+    const { next } = watching(test, [join(folder, 'link', 'file')])
+    symlinkSync('v2', join(folder, 'new'))
+    renameSync(join(folder, 'new'), join(folder, 'link'))
+    for (const more of [' and', ' more']) {
+      await pause(80)
+      appendFileSync(join(folder, 'v2', 'file'), more)
+    }
+    expect((await next()).texts).toEqual(['v2 and more'])
+  })
+
   it('a circle of links is a file that is not there', async test => {
     const { expect } = test
     const folder = scratch(test)

@@ -108,6 +108,7 @@ export class Trails<T extends Trail> {
     const concerned = this.names.get(folder)?.get(folded(name))
     if (!concerned) return
     for (const trail of concerned) this.touch(trail, entry)
+    // Not every system tells a folder's watcher that the folder is gone.
     if (entry) this.folders.loseTree(join(folder, name))
   }
 
