@@ -63,8 +63,8 @@ function syntaxMistake(error: YAMLError, text: string, where: string): HarnessEr
   if (/^ *\t/.test(line)) {
     return mistake('a tab indents this line', 'indent with spaces: YAML allows no tabs there', where)
   }
-  // What follows in quotes is a piece of the text, which may be a secret.
-  const [first = ''] = error.message.split(/\n|: "/)
+  // What follows such a colon is a piece of the text, which may be a secret.
+  const [first = ''] = error.message.split(/\n|(?<! ): /)
   const problem = `not YAML: ${first.charAt(0).toLowerCase()}${first.slice(1)}`
   return mistake(problem, 'correct the text at that place, or just before it', where)
 }
