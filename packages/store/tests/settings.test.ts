@@ -227,6 +227,20 @@ describe('a change of a file', () => {
     expect(order).toHaveLength(4)
   })
 
+  it('that breaks the settings of one plugin changes those of none', async () => {
+    const place = new Place('budget: { maxSteps: 2 }\nother: { x: 1 }\n')
+    const { ctx } = await place.boot()
+    const { handle } = await defining(ctx, 'budget', Budget)
+    const other = (await defining(ctx, 'other', Schema.object({ x: Schema.number() }))).handle
+    writeFileSync(place.user, 'budget: { maxSteps: many }\nother: { x: 2 }\n')
+    expect((await place.refusal()).message).toMatch(/budget\.maxSteps: it is wrong/)
+    expect(other.get()).toEqual({ x: 1 })
+    const changed = changes(ctx)
+    writeFileSync(place.user, 'budget: { maxSteps: 3 }\nother: { x: 2 }\n')
+    await changed.next()
+    expect([handle.get().maxSteps, other.get()]).toEqual([3, { x: 2 }])
+  })
+
   it.each([
     ['syntax', 'budget: { maxSteps: 3\n', /STORE_YAML_SYNTAX.*\n.*where: .*settings\.yml:\d+:\d+/],
     [
