@@ -39,7 +39,7 @@ export class TreeReading {
   read(changes = this.changes, texts?: ReadonlyMap<string, string>): TreeFile {
     const tried = new Set<string>()
     const layers = changes.map(({ layer }) => layer)
-    const options = this.now(texts)
+    const options = this.now(texts?.has(this.writeTo ?? '') || isPresent(this.writeTo))
     try {
       return readTree(this.source, { ...options, tried }, { layers, parses: this.parses, ...(texts && { texts }) })
     } catch (error) {
@@ -51,9 +51,10 @@ export class TreeReading {
   /** What `current` would be with other changes: from the texts and values that it was read from. */
   again(changes: readonly RuntimeChange[]): TreeFile {
     const { sources, evaluate } = this.current
-    const texts = new Map(sources.flatMap(({ file, text }) => (text === undefined ? [] : [[file, text]])))
+    const read = sources.filter(({ file, text }) => text !== undefined && this.current.files.includes(file))
+    const texts = new Map(read.map(({ file, text }) => [file, text!]))
     const again: Rereading = { layers: changes.map(({ layer }) => layer), texts, parses: this.parses, evaluate }
-    return readTree(this.source, this.now(texts), again)
+    return readTree(this.source, this.now(texts.has(this.writeTo ?? '')), again)
   }
 
   /** The tree is now what `file` says, read with `changes`; those that found nothing any more are over. */
@@ -64,20 +65,13 @@ export class TreeReading {
   }
 
   /** The options, with the file for persisted changes in its place when it is there. */
-  private now(texts?: ReadonlyMap<string, string>): ReadOptions {
+  private now(there = isPresent(this.writeTo)): ReadOptions {
     const { writeTo, options } = this
     if (writeTo === undefined) return options
-    const patches = options.patches ?? []
-    const named = patches.some(
-      patch => patch.file !== undefined && resolve(patch.file) === writeTo && !('data' in patch),
-    )
-    const there = texts?.has(writeTo) || isPresent(writeTo)
-    const own: TreeSource = { file: writeTo, layer: 'user' }
-    if (named)
-      return there
-        ? options
-        : { ...options, patches: patches.filter(({ file }) => file === undefined || resolve(file) !== writeTo) }
-    return there ? { ...options, patches: [own, ...patches] } : options
+    const isOwn = (patch: TreeSource) => !('data' in patch) && resolve(patch.file ?? '') === writeTo
+    const { patches = [] } = options
+    const all = patches.some(isOwn) ? patches : [{ file: writeTo, layer: 'user' }, ...patches]
+    return { ...options, patches: there ? all : all.filter(patch => !isOwn(patch)) }
   }
 
   private filesOf(files: readonly string[]): string[] {
@@ -86,9 +80,9 @@ export class TreeReading {
 }
 
 /** Whatever else is wrong with it, reading it tells. */
-function isPresent(file: string): boolean {
+function isPresent(file: string | undefined): boolean {
   try {
-    return lstatSync(file, { throwIfNoEntry: false }) !== undefined
+    return file !== undefined && lstatSync(file, { throwIfNoEntry: false }) !== undefined
   } catch (error) {
     // A part of its path is a file.
     return (error as NodeJS.ErrnoException).code !== 'ENOTDIR'

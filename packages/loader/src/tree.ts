@@ -9,6 +9,7 @@ import {
   isHarnessError,
   notify,
   rowOf,
+  stateOf,
 } from '@cambium/core'
 import type { Request } from './alter.ts'
 import { type ChangeRequest, changeTree, prepare, treeDisposed } from './change.ts'
@@ -197,7 +198,8 @@ export class Tree {
     const id = rowOf(caller)?.id
     const mount = this.mounts.byId.get(id ?? '')
     const work = request(id)
-    if (!mount?.starting || stateOfMount(mount) !== 'loading') return work
+    // Also a plugin inside of the row's.
+    if (!mount?.starting || stateOf(caller.fiber) !== 'loading') return work
     const { signal, clear } = deadline(ASK_MS)
     const late = new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => reject(waitsForItself(mount)), { once: true })

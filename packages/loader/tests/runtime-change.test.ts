@@ -276,6 +276,17 @@ test('a plugin changes rows through ctx.loader, and is named where its rows are 
   expect(tree.loader.files).toEqual([join(tree.folder, 'cordis.yml')])
 })
 
+test('a plugin may add rows while it starts, if it does not wait for them', async () => {
+  const generator = {
+    apply(ctx: Context) {
+      for (const id of ['x', 'y']) void ctx.loader.create({ id, name: 'note' }, { after: 'gen' })
+    },
+  }
+  const tree = await living('- { id: gen, name: generator }\n- { id: a, name: note }\n', { generator })
+  await tree.reload()
+  expect(tree.order()).toEqual(['y', 'x', 'a'])
+})
+
 test('rows that were not read from anywhere cannot be changed so', async () => {
   const ctx = createRoot({ write: () => {} })
   createTree(ctx)
