@@ -73,6 +73,15 @@ let shipped: { readonly of: Installation; readonly plugins: Promise<readonly Shi
 
 /** The plugins of the installation; asked for once. */
 export function shippedPlugins(): Promise<readonly ShippedPlugin[]> {
-  if (shipped?.of !== current) shipped = { of: current, plugins: Promise.resolve(current.shipped?.() ?? []) }
+  if (shipped?.of !== current) shipped = { of: current, plugins: listPlugins(current) }
   return shipped.plugins
+}
+
+async function listPlugins(installation: Installation): Promise<readonly ShippedPlugin[]> {
+  try {
+    return (await installation.shipped?.()) ?? []
+  } catch {
+    // They make a message better, and must not take its place.
+    return []
+  }
 }

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -21,7 +22,7 @@ export type ScaffoldKind = 'plugin' | 'app'
 export interface Scaffold {
   readonly kind: ScaffoldKind
   readonly name: string
-  /** Absolute path of a folder that does not exist yet, or is empty. */
+  /** Absolute path of a folder that does not exist yet, or is empty but for a `.git`. */
   readonly folder: string
 }
 
@@ -63,7 +64,9 @@ export function checkName(name: string, kind: ScaffoldKind): void {
 export function writeScaffold({ kind, name, folder }: Scaffold, source: ScaffoldSource): Scaffolded {
   checkName(name, kind)
   refuseTaken(folder)
-  const fresh = `${folder}.${process.pid}.new`
+  // A folder that is there stays the one it is: a shell may stand in it.
+  const there = existsSync(folder)
+  const fresh = there ? join(folder, `.${process.pid}.new`) : `${folder}.${process.pid}.new`
   try {
     mkdirSync(fresh, { recursive: true })
     const template = join(source.templates, kind)
@@ -73,8 +76,10 @@ export function writeScaffold({ kind, name, folder }: Scaffold, source: Scaffold
       return target
     })
     const unlinked = link(fresh, source)
-    if (existsSync(folder)) rmSync(folder, { recursive: true })
-    renameSync(fresh, folder)
+    if (there) {
+      for (const file of readdirSync(fresh)) renameSync(join(fresh, file), join(folder, file))
+      rmdirSync(fresh)
+    } else renameSync(fresh, folder)
     return { files: files.sort(), unlinked }
   } catch (cause) {
     rmSync(fresh, { recursive: true, force: true })
@@ -88,7 +93,7 @@ export function writeScaffold({ kind, name, folder }: Scaffold, source: Scaffold
 
 function refuseTaken(folder: string) {
   const found = statSync(folder, { throwIfNoEntry: false })
-  if (!found || (found.isDirectory() && !readdirSync(folder).length)) return
+  if (!found || (found.isDirectory() && readdirSync(folder).every(file => file === '.git'))) return
   const problem = found.isDirectory() ? 'the folder is not empty' : 'it is a file'
   const fix = 'choose another name, or another folder: cordis create <kind> <name> <folder>'
   throw new HarnessError('SCAFFOLD_FOLDER', problem, { where: labelOf(folder), fix })

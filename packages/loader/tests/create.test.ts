@@ -66,7 +66,10 @@ describe('cordis create plugin', () => {
     const [empty, taken] = [join(away, 'empty'), join(away, 'taken')]
     for (const folder of [empty, taken]) mkdirSync(folder)
     writeFileSync(join(taken, 'notes.txt'), 'mine')
+    mkdirSync(join(empty, '.git'))
     expect((await create('plugin', 'tea', empty)).code).toBe(0)
+    expect(readdirSync(empty)).toContain('.git')
+    expect(readdirSync(empty).filter(file => file.endsWith('.new'))).toEqual([])
     expect(JSON.parse(readFileSync(join(empty, 'package.json'), 'utf8')).name).toBe('tea')
     const { code, stdout, stderr } = await create('plugin', 'tea', taken)
     expect([code, stdout]).toEqual([1, ''])

@@ -34,6 +34,7 @@ export function apply(ctx) {
 `,
   'leaves.js': 'export const apply = () => process.exit(0)\n',
   'hangs.js': 'export const apply = () => new Promise(() => {})\n',
+  'busy.js': 'export const apply = () => { for (;;); }\n',
   'stray.js': 'export const apply = () => { void Promise.reject(new Error("nobody awaits this")) }\n',
   'up.yml': `- { id: ink, name: ./ink.js }
 - id: desk
@@ -51,6 +52,7 @@ export function apply(ctx) {
   'loud.yml': '- { id: loud, name: ./loud.js }\n',
   'leaves.yml': '- { id: leaves, name: ./leaves.js }\n- { id: ok, name: ./ink.js }\n',
   'hangs.yml': '- { id: hangs, name: ./hangs.js }\n- { id: ok, name: ./ink.js }\n',
+  'busy.yml': '- { id: busy, name: ./busy.js }\n',
   'stray.yml': '- { id: stray, name: ./stray.js }\n',
   'wrong.yml': '- { id: a, nam: x }\n',
 }
@@ -158,6 +160,12 @@ test('a row that does not finish starting is shown as such once the wait is over
   expect(code).toBe(1)
   expect(timeless(stdout)).toContain('hangs loading hangs.yml:1 _ ms ./hangs.js\n starting it is still starting\n')
   expect(timeless(stdout)).toContain('ok active')
+})
+
+test('a plugin that computes without an end is given up', async () => {
+  const { code, stdout, stderr } = await graph('busy.yml', '--wait', '1')
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toBe('cordis: a plugin keeps the process busy and does not come to an end\n')
 })
 
 test('--mermaid draws rows as nodes, groups around them, and each service as an edge from who provides it', async () => {

@@ -32,6 +32,8 @@ interface GraphFlags extends TreeFlags {
 }
 
 const WAIT_SECONDS = 20
+/** How much longer than all rows together one may keep the process from everything else. */
+const BUSY_MS = 2_000
 
 export function define(command: Command, invocation: Invocation): void {
   const wait = command
@@ -49,7 +51,7 @@ export function define(command: Command, invocation: Invocation): void {
     )
     .action(async (files: string[], flags: GraphFlags) => {
       const work = (signal: AbortSignal) => graphTrees(files, flags, signal)
-      invocation.code = await workApart(work, answer => report(answer, flags))
+      invocation.code = await workApart(work, answer => report(answer, flags), flags.wait * 1_000 + BUSY_MS)
     })
 }
 
