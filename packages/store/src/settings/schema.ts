@@ -59,7 +59,7 @@ function validate(schema: Schema, data: unknown): Checked {
 function withoutValue(message: string): string {
   return message
     .replace(/^\$\S* /, '')
-    .replace(/,? but got (undefined$)?[\s\S]*/, (_, missing) => (missing ? ', and it is missing' : ', and it is not'))
+    .replace(/ but got (undefined$)?[\s\S]*/, (_, missing) => (missing ? ' but it is missing' : ''))
 }
 
 function freeze<T>(value: T): T {
