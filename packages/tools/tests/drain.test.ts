@@ -90,7 +90,7 @@ test('a call whose row restarts, because it injects what a changed row provides,
     middle: { provide: ['ream'], inject: ['paper'], apply: (ctx: Context) => void ctx.provide('ream', {}) },
     slow: { ...offering, inject: ['tools', 'ream'] },
   }
-  const rows = '- { id: p, name: paper }\n- { id: m, name: middle }\n- { id: s, name: slow }\n'
+  const rows = '- { id: s, name: slow }\n- { id: m, name: middle }\n- { id: p, name: paper }\n'
   const { call, loader, tree } = await boot(modules, rows)
   const heard: string[][] = []
   tree.ctx.on('loader/drain', leaving => void heard.push([...leaving]))
@@ -101,7 +101,7 @@ test('a call whose row restarts, because it injects what a changed row provides,
   end.open('real')
   expect(await result).toBe('old: real')
   await change
-  expect(heard).toEqual([['p', 'm', 's']])
+  expect(heard).toEqual([['p', 's', 'm']])
 })
 
 test('a call that hangs is left after a while, with one line that names the tool', async () => {
