@@ -1,6 +1,6 @@
 /** A booted tree as data: its rows, how each does, and who gives what to whom. */
 
-import { type Context, type Fiber, type HarnessError, isHarnessError, rowOf } from '@cambium/core'
+import { type Context, type Fiber, type HarnessError, isHarnessError, pending, rowOf } from '@cambium/core'
 import { shippedPlugins } from './installation.ts'
 import { explainWaiting, type Offers, type Provider } from './services.ts'
 import type { RowState, Tree } from './tree.ts'
@@ -19,6 +19,8 @@ export interface GraphRow {
   readonly required: boolean
   /** Services that it is still without. */
   readonly waits: readonly string[]
+  /** Services that a part of it is without, an inner plugin or a nested `ctx.inject()`, while the rest runs. */
+  readonly partWaits: readonly string[]
   /** Services that it asks for, with the row that each comes from: null when nobody provides it, or every tree has it. */
   readonly injects: readonly { readonly service: string; readonly from: string | null }[]
   /** Services that it provides now. */
@@ -51,6 +53,7 @@ export function findingOf(error: unknown): Finding {
 export async function graphOf(ctx: Context, tree: Tree): Promise<GraphRow[]> {
   const rows = tree.rows()
   const effects = effectsByRow(ctx)
+  const parts = pending(ctx)
   const disabled = rows.flatMap(({ row, state }) => (state === 'disabled' ? row : []))
   const offers: Offers = { disabled, shipped: await shippedPlugins() }
   return rows.map(state => {
@@ -65,6 +68,9 @@ export async function graphOf(ctx: Context, tree: Tree): Promise<GraphRow[]> {
       state: state.state,
       required: row.required,
       waits,
+      partWaits: parts.flatMap(part =>
+        part.fiber !== fiber && rowOf(part.fiber.ctx)?.id === row.id ? part.waits : [],
+      ),
       injects: fiber ? Object.keys(fiber.inject).map(service => ({ service, from: giver(fiber, service) })) : [],
       provides: state.provides,
       declares: state.declares,

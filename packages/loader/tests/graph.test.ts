@@ -14,6 +14,7 @@ export const inject = ['ink']
 export function apply(ctx) {
   for (let n = 0; n < 3; n++) ctx.effect(() => () => {}, 'nib')
   ctx.plugin({ name: 'inner', apply: inner => void inner.on('pen/lost', () => {}) })
+  ctx.inject(['eraser'], () => {})
 }
 `,
   'fails.js': 'export const apply = () => { throw new Error("no paper\\n  left") }\n',
@@ -77,8 +78,9 @@ ink active up.yml:1 _ ms _ ms ./ink.js
  effects ctx.provide("ink")
 desk group up.yml:2
 ├─ pen active up.yml:5 _ ms _ ms ./pen.js
+│ a part waits for ctx.eraser
 │ injects ink
-│ effects nib ×3, ctx.plugin(), ctx.on("pen/lost")
+│ effects nib ×3, ctx.plugin() ×2, ctx.on("pen/lost")
 └─ old disabled up.yml:6 ./pen.js
 `)
   expect([code, stderr]).toEqual([0, ''])
@@ -139,12 +141,13 @@ test('--json is one document of all trees, whatever their plugins print, read or
     state: 'active',
     required: true,
     waits: [],
+    partWaits: ['eraser'],
     injects: [{ service: 'ink', from: 'ink' }],
     provides: [],
     declares: [],
     effects: [
       { label: 'nib', count: 3 },
-      { label: 'ctx.plugin()', count: 1 },
+      { label: 'ctx.plugin()', count: 2 },
       { label: 'ctx.on("pen/lost")', count: 1 },
     ],
     importMs: expect.any(Number),

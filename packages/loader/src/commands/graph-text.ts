@@ -84,7 +84,16 @@ function inTree(rows: readonly GraphRow[], parent: string | null, before: string
   })
 }
 
-function details({ state, kind, problem, provides, injects, effects, required }: GraphRow): [string, string][] {
+function details({
+  state,
+  kind,
+  problem,
+  partWaits,
+  provides,
+  injects,
+  effects,
+  required,
+}: GraphRow): [string, string][] {
   if (state === 'disabled') return []
   const found: [string, string][] = []
   if (problem) {
@@ -94,6 +103,7 @@ function details({ state, kind, problem, provides, injects, effects, required }:
     found.push([what, plain(text + fix)])
     if (!required) found.push(['', 'a start goes on without it'])
   }
+  if (partWaits.length) found.push(['a part', `waits for ${listing(partWaits.map(name => plain(`ctx.${name}`)))}`])
   if (provides.length) found.push(['provides', listing(provides.map(plain))])
   if (injects.length && kind === 'plugin')
     found.push(['injects', listing(injects.map(({ service }) => plain(service)))])
