@@ -22,7 +22,7 @@ export interface ChangeRequest {
   /** The first one: no required row may wait after it. */
   readonly start: boolean
   readonly drainMs: number
-  /** The rows that asked for it. */
+  /** The rows that wait for a change, this one or another; grows meanwhile. */
   readonly askers: ReadonlySet<string>
   /** Aborts when the tree is to end. */
   readonly ending: AbortSignal

@@ -68,7 +68,8 @@ export function creation(input: RowInput, options: CreateOptions, asking: Asking
   }
   const source = sourceOf(anchor ? fileOf(anchor.row) : listFileOf(parent, file), 'create', asking)
   const spot = { source, offset: 0 }
-  const row = { ...input, id: own }
+  const { id: _given, ...rest } = input
+  const row = { id: own, ...rest }
   const layer: Insertion = {
     kind: 'insert',
     spot,

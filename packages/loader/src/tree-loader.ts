@@ -32,7 +32,7 @@ declare module 'cordis' {
     /**
      * parallel, awaited for a bounded time: these rows are about to be dropped, or will restart because they inject what
      * those provide. Whoever has work of theirs under way resolves when it has ended; `signal` aborts when nobody waits
-     * any longer. `askers` are rows that asked for the change: what they have under way may be waiting for it.
+     * any longer. `askers` are the rows that have asked for a change by now: what they have under way may be waiting for it.
      */
     'loader/drain'(rows: ReadonlySet<string>, signal: AbortSignal, askers: ReadonlySet<string>): void | Promise<void>
   }

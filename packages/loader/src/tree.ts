@@ -65,8 +65,26 @@ export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
 
 interface NextReload {
   readonly remount: Set<string>
-  readonly askers: Set<string>
   readonly done: Promise<TreeChange>
+}
+
+/** The rows that wait for a change of the tree. */
+class Askers {
+  readonly rows = new Set<string>()
+  private readonly counts = new Map<string, number>()
+
+  add(row: string, work: Promise<unknown>): void {
+    this.count(row, 1)
+    const done = () => this.count(row, -1)
+    work.then(done, done)
+  }
+
+  private count(row: string, by: number): void {
+    const count = (this.counts.get(row) ?? 0) + by
+    this.counts.set(row, count)
+    if (count) this.rows.add(row)
+    else this.rows.delete(row)
+  }
 }
 
 const DRAIN_MS = 30_000
@@ -78,6 +96,7 @@ export class Tree {
   private readonly options: TreeOptions
   private readonly mounts: Mounts
   private readonly state = new KeptState()
+  private readonly askers = new Askers()
   private listed: readonly Row[] = []
   private queue: Promise<unknown> = Promise.resolve()
   private nextReload: NextReload | undefined
@@ -92,7 +111,7 @@ export class Tree {
       entries: () => this.mounts.list().map(mount => mount.entry),
       rows: () => this.rows(),
       files: () => options.reading?.files ?? [],
-      reload: (caller, wanted) => this.ask(caller, asker => this.reload(wanted, asker)),
+      reload: (caller, wanted) => this.ask(caller, () => this.reload(wanted)),
       create: (caller, row, given) => this.alter(caller, { what: 'create', row, options: given }),
       update: (caller, id, changes, given) => this.alter(caller, { what: 'update', id, changes, options: given }),
       remove: (caller, id, given) => this.alter(caller, { what: 'remove', id, options: given }),
@@ -112,14 +131,13 @@ export class Tree {
   }
 
   /** Reads the tree's files again and applies what they say. @throws as {@link apply}, and for mistakes in the files */
-  reload({ remount = new Set() }: ApplyOptions = {}, asker?: string): Promise<TreeChange> {
+  reload({ remount = new Set() }: ApplyOptions = {}): Promise<TreeChange> {
     // One that has not begun yet reads what is there then: it serves whoever asks until then.
     if (this.nextReload) {
       for (const id of remount) this.nextReload.remount.add(id)
-      if (asker !== undefined) this.nextReload.askers.add(asker)
       return this.nextReload.done
     }
-    const wanted = { remount: new Set(remount), askers: new Set(asker === undefined ? [] : [asker]) }
+    const wanted = { remount: new Set(remount) }
     const done = this.transact('reload', async () => {
       this.nextReload = undefined
       const { reading } = this.options
@@ -185,10 +203,9 @@ export class Tree {
             fix: 'mount the tree with bootTree() or loadTree()',
           })
         }
-        const askers = new Set(asker === undefined ? [] : [asker])
         // Loaded with the first such change: most trees never see one.
         const { alter } = await import('./alter.ts')
-        return alter(reading, request, asker, (rows, commit) => this.change(flatten(rows), { askers, commit }))
+        return alter(reading, request, asker, (rows, commit) => this.change(flatten(rows), { commit }))
       }),
     )
   }
@@ -198,6 +215,7 @@ export class Tree {
     const id = rowOf(caller)?.id
     const mount = this.mounts.byId.get(id ?? '')
     const work = request(id)
+    if (id !== undefined) this.askers.add(id, work)
     // Also a plugin inside of the row's.
     if (!mount?.starting || stateOf(caller.fiber) !== 'loading') return work
     const { signal, clear } = deadline(ASK_MS)
@@ -215,7 +233,7 @@ export class Tree {
     if (this.ended) throw treeDisposed(this.mounts.label)
     const change = await changeTree(this.mounts, this.state, rows, {
       remount: new Set(),
-      askers: new Set(),
+      askers: this.askers.rows,
       ...wanted,
       start: !this.started,
       drainMs: this.options.drainMs ?? DRAIN_MS,

@@ -145,6 +145,28 @@ test('a call that asks for the change of its own row gets its answer, and ends a
   expect(await call()).toBe('new: at once')
 })
 
+test("calls that ask for the change of each other's rows do not wait for each other", async () => {
+  const begun = latch()
+  const asking = (name: string, other: string) => ({
+    name,
+    inject: ['tools'],
+    apply(ctx: Context) {
+      const execute = async () => {
+        await begun.promise
+        await ctx.loader.update(other, { label: name })
+        return (await ctx.loader.update(other, { config: { by: name } })).remounted.join()
+      }
+      ctx.tools.register(raw(name, { execute }))
+    },
+  })
+  const modules = { one: asking('one', 'two'), two: asking('two', 'one') }
+  const { tree } = await boot(modules, '- { id: one, name: one }\n- { id: two, name: two }\n')
+  const call = async (name: string) => textOf(await tree.ctx.tools.execute({ name, arguments: '{}' }))
+  const calls = [call('one'), call('two')]
+  begun.open()
+  expect(await Promise.all(calls)).toEqual(['two', 'one'])
+})
+
 test('a change that is refused lets the call go on', async () => {
   const begun = latch()
   const end = latch<string>()
