@@ -1,5 +1,5 @@
-import type { Context } from '@cambium/core'
-import { expect, test } from 'vitest'
+import { type Context, configureBehaviour } from '@cambium/core'
+import { expect, onTestFinished, test } from 'vitest'
 import { type Living, living } from './living.ts'
 
 const OLD = '- { id: a, name: note }\n- { id: b, name: note, config: { tag: old } }\n- { id: c, name: note }\n'
@@ -179,4 +179,38 @@ test('a tree that ends in the middle of a change ends whole', async () => {
   expect(tree.log).toEqual(['+a', '-slow', '-a'])
   expect(await next).toMatch(/^it was not refused|^TREE_DISPOSED/)
   expect(await tree.refusal(tree.reload())).toMatch(/^TREE_DISPOSED/)
+})
+
+test('a plugin that never starts gives its place back to the former one', async () => {
+  const modules: Record<string, unknown> = { it: edition(['ink'], ctx => ctx.provide('ink', { colour: 'v1' })) }
+  const tree = await living(CHAIN, modules, { settleMs: 30 })
+  modules.it = edition(['ink'], ctx => {
+    ctx.effect(() => () => void tree.log.push('-stuck'))
+    return new Promise(() => {})
+  })
+  expect(await tree.refusal(tree.reload('p'))).toMatch(
+    /^TREE_SETTLE_TIMEOUT: p did not finish loading within 30 ms\n {2}where: cordis.yml:1:3 \(row p\)/,
+  )
+  expect(tree.log).toEqual(['+n', '+c reads v1', '-c', '-stuck', '+c reads v1'])
+  expect(tree.states()).toEqual(['p active', 'c active', 'n active'])
+})
+
+test('a plugin whose disposer throws or hangs is replaced all the same, and told', async () => {
+  onTestFinished(configureBehaviour({ disposeMs: 20 }))
+  const seen: string[] = []
+  const sour = (version: string) =>
+    edition([], ctx => {
+      seen.push(version)
+      ctx.effect(() => () => void seen.push(`${version} gone`))
+      ctx.effect(() => () => new Promise(() => {}), 'hanging')
+      ctx.effect(() => () => {
+        throw new Error('sour')
+      })
+    })
+  const modules: Record<string, unknown> = { it: sour('v1') }
+  const tree = await living('- { id: s, name: it }\n', modules)
+  modules.it = sour('v2')
+  expect((await tree.reload('s')).remounted).toEqual(['s'])
+  expect(seen).toEqual(['v1', 'v1 gone', 'v2'])
+  expect(tree.records.join('\n')).toMatch(/sour[\s\S]*disposing hanging did not end within 20 ms/)
 })
