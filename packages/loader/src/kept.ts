@@ -54,6 +54,18 @@ function changed(row: Row, mount: Mount, kept: ReadonlyMap<string, Mount>, remou
 function sameRow(a: Row, b: Row): boolean {
   if (a.kind !== b.kind || a.name !== b.name || a.from !== b.from) return false
   // The rows of an include say whether it changed.
-  const config = a.kind === 'include' || isDeepStrictEqual(a.config, b.config)
+  const config = a.kind === 'include' || sameData(a.config, b.config)
   return config && isDeepStrictEqual([a.inject, a.isolate, a.intercept], [b.inject, b.isolate, b.intercept])
+}
+
+function sameData(a: unknown, b: unknown): boolean {
+  return isDeepStrictEqual(a, b) || isDeepStrictEqual(withTexts(a), withTexts(b))
+}
+
+/** An expression that gives a function gives another one each time the file is read: what counts is its text. */
+function withTexts(data: unknown): unknown {
+  if (typeof data === 'function') return String(data)
+  if (Array.isArray(data)) return data.map(withTexts)
+  if (typeof data !== 'object' || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
+  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, withTexts(value)]))
 }

@@ -247,6 +247,7 @@ export class Tree {
   private transact(cause: ChangeCause, work: () => Promise<TreeChange>): Promise<TreeChange> {
     return this.enqueue(async () => {
       try {
+        if (!this.started && cause !== 'apply') throw notStarted(this.mounts.label)
         const change = await work()
         notify(this.ctx, undefined, 'loader/changed', change)
         return change
@@ -265,6 +266,13 @@ export class Tree {
     this.queue = result.catch(() => {})
     return result
   }
+}
+
+function notStarted(label: string): HarnessError {
+  return new HarnessError('TREE_NOT_STARTED', 'the tree does not stand, so there is nothing to change', {
+    where: label,
+    fix: 'mount it first; where its start failed, correct that and start it again',
+  })
 }
 
 function waitsForItself({ plan: { row } }: Mount): HarnessError {

@@ -144,6 +144,14 @@ describe('reading the files again', () => {
     expect(tree.log).toEqual(['-b', '-a=one', '+a=two'])
   })
 
+  test('leaves a row alone whose expression gives a function or an object of its own', async () => {
+    const text = '- { id: a, name: note, config: { f: !js "() => 1", when: !js new Date(0), match: !js /x/ } }\n'
+    const tree = await living(text)
+    expect(await tree.reload()).toEqual(nothing)
+    tree.write(text.replace('() => 1', '() => 2'))
+    expect(await tree.reload()).toEqual({ ...nothing, remounted: ['a'] })
+  })
+
   test('gives a row the config and the code of that moment, whichever of them changed', async () => {
     const seen: string[] = []
     const code = (version: string) => ({

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { type Context, createRoot } from '@cambium/core'
-import { createTree } from '@cambium/loader'
+import { createTree, loadTree } from '@cambium/loader'
 import { describe, expect, test } from 'vitest'
 import { living } from './living.ts'
 
@@ -287,9 +287,36 @@ test('a plugin may add rows while it starts, if it does not wait for them', asyn
   expect(tree.order()).toEqual(['y', 'x', 'a'])
 })
 
+test('a start that fails is not begun again by what its plugins asked for', async () => {
+  const log: string[] = []
+  const asked: Promise<unknown>[] = []
+  const generator = {
+    apply(ctx: Context) {
+      log.push('start')
+      asked.push(ctx.loader.create({ id: 'x', name: 'generator' }).catch((error: Error) => error.message))
+    },
+  }
+  const fails = {
+    apply() {
+      throw new Error('boom')
+    },
+  }
+  const source = {
+    data: [
+      { id: 'gen', name: 'generator' },
+      { id: 'f', name: 'fails' },
+    ],
+  }
+  const tree = loadTree(source, { modules: { generator, fails }, write: () => {} })
+  await expect(tree.ctx.loader.reload()).rejects.toThrow(/^TREE_NOT_STARTED/)
+  await expect(tree.mount()).rejects.toThrow('boom')
+  expect(await Promise.all(asked)).toEqual([expect.stringMatching(/^TREE_NOT_STARTED/)])
+  expect(log).toEqual(['start'])
+})
+
 test('rows that were not read from anywhere cannot be changed so', async () => {
   const ctx = createRoot({ write: () => {} })
-  createTree(ctx)
+  await createTree(ctx).apply([])
   await expect(ctx.loader.create({ name: 'x' })).rejects.toThrow(/^LOADER_CHANGE: the rows of this tree were not read/)
   await ctx.fiber.dispose()
 })
