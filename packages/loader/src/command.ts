@@ -72,6 +72,9 @@ function configure(program: Command) {
     writeErr: (text: string) => process.stderr.write(text.startsWith('error:') ? `cordis: ${text.slice(7)}` : text),
   }
   for (const command of [program, ...program.commands]) {
-    command.exitOverride().configureOutput(output).showHelpAfterError(`\n${USAGE}`)
+    const name = command.name()
+    const own = `usage: cordis ${name} ${command.usage()}\n\n  cordis ${name} --help  lists the options`
+    const help = command === program ? USAGE : own
+    command.exitOverride().configureOutput(output).showHelpAfterError(`\n${help}`)
   }
 }

@@ -147,7 +147,7 @@ describe('the command line', () => {
     expect(stderr).toMatch(`cordis: unknown command ${name}\n  ${meant}\n\nusage: cordis start`)
   })
 
-  test('with an unknown flag says which, and shows the same lines', async () => {
+  test('with an unknown flag says which, and how the command is used', async () => {
     const { code, stderr } = await cordis(['start', '--wach']).end
     expect(code).toBe(2)
     expect(stderr).toContain("cordis: unknown option '--wach'")

@@ -112,4 +112,10 @@ test('what cannot be created is a usage error that says what can', async () => {
   const { code, stderr } = await create('pluging', 'x')
   expect(code).toBe(2)
   expect(stderr).toContain('did you mean cordis create plugin?')
+  const nothing = await create()
+  expect([nothing.code, nothing.stderr]).toEqual([
+    2,
+    "cordis: missing required argument 'kind'\n\nusage: cordis create [options] <kind> <name> [folder]\n\n" +
+      '  cordis create --help  lists the options\n',
+  ])
 })
