@@ -86,7 +86,7 @@ it('a thousand rows are read, mounted and dropped at a small multiple of what th
   expect(least(costs, 'drop')).toBeLessThan(5 * least(loops, 'drop'))
   expect(least(costs, 'mount')).toBeLessThan(5)
   expect(least(costs, 'drop')).toBeLessThan(5)
-})
+}, 90_000)
 
 it('a change of one row drops that row and mounts it, and no other', async () => {
   tree = await boot()
@@ -95,4 +95,4 @@ it('a change of one row drops that row and mounts it, and no other', async () =>
   const change = await tree.ctx.loader.reload()
   expect(change).toEqual({ added: [], removed: [], remounted: ['g5:r555'], moved: [] })
   expect(told).toEqual(['dropped 555', 'mounted 555 new'])
-})
+}, 60_000)
