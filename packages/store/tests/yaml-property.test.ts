@@ -163,7 +163,7 @@ class Writer {
 
 const isBlock = (value: Data): value is Data[] | { [key: string]: Data } =>
   typeof value === 'object' && value !== null && Object.keys(value).length > 0
-const quoted = (value: string) =>
+const quoted = (value: unknown) =>
   JSON.stringify(value).replace(
     /[\u007f-\u009f\u2028\ufeff]/g,
     char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -293,7 +293,7 @@ it('an edit of a document that shares values does what was meant, or is refused'
     fc.property(shared, ({ chosen, where, merged }) => {
       const map = { ...(chosen.document as object) }
       fc.pre(typeof chosen.document === 'object' && !Array.isArray(chosen.document) && Object.keys(map).length > 0)
-      const body = JSON.stringify(map).replace(/[\u007f-\u009f\u2028\ufeff]/g, '?')
+      const body = quoted(map)
       const use = merged ? '{ <<: *a, own: 1 }' : '*a'
       const before = ['# head', `one: &a ${body}`, `two: ${use}`, 'three:', `  - ${use} # use`, ''].join('\n')
       const document = parse(before, { merge: true }) as Data

@@ -70,9 +70,11 @@ function lines(node: YAMLMap | YAMLSeq | Scalar, manner: Manner, more: ToStringO
       const { value } = scalar
       if (typeof value !== 'string') return
       // Characters that some take for a line break or a byte order mark; and several lines: only quotes keep them on one,
-      // and a block that begins with a blank says rightly how far it is indented for two blanks per level alone.
+      // a block that begins with a blank says rightly how far it is indented for two blanks per level alone, and one
+      // that ends with empty lines would take those that follow for its own.
       const odd = /[\ufeff\u0085\u2028\u2029]/.test(value)
-      if (odd || (value.includes('\n') && (flow || /^\n*[ \t]/.test(value)))) scalar.type = Scalar.QUOTE_DOUBLE
+      if (odd || (value.includes('\n') && (flow || /^\n*[ \t]|(^|\n)\n$/.test(value))))
+        scalar.type = Scalar.QUOTE_DOUBLE
     },
   })
   // Text that an older reader would take for something else is quoted: `yes`, `on`, `0o17`.
