@@ -10,7 +10,7 @@ import { trackModules } from './module.ts'
 import { forgetRequired, requiredEdges, requiredModules } from './module-cache.ts'
 import type { ModuleTracking } from './module-tracking.ts'
 import { refusedText, reloadedLine, restartLine } from './reload-report.ts'
-import { rowFile } from './row-file.ts'
+import { forgetLinks, rowFile } from './row-file.ts'
 import type { TreeChange } from './tree-loader.ts'
 
 let shared: Promise<HotReload> | undefined
@@ -81,6 +81,7 @@ export class HotReload {
 
   private async reload(changes: readonly FileChange[]): Promise<void> {
     const since = performance.now()
+    forgetLinks()
     await this.tracking.flush()
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
