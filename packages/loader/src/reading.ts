@@ -62,6 +62,8 @@ export class TreeReading {
     this.current = file
     this.files = this.filesOf(file.files)
     this.changes = changes.filter(({ layer }) => layer.used)
+    const read = new Set(file.sources.map(source => source.file))
+    for (const name of this.parses.keys()) if (!read.has(name)) this.parses.delete(name)
   }
 
   /** The options, with the file for persisted changes in its place when it is there. */
