@@ -31,6 +31,8 @@ export interface Expression {
   readonly kind: 'expression'
   readonly spot: Spot
   readonly tag: '!env' | '!env:string' | '!js'
+  /** The tag as YAML knows it, where that is not what stands above: `!!js`. */
+  readonly spelt?: string
   /** The variable's name, or the JavaScript expression. */
   readonly text: string
   /** The second item of `!env [NAME, default]`. */

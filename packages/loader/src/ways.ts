@@ -186,8 +186,8 @@ function yamlOf(value: Value): unknown {
   if (value.kind === 'map') {
     return Object.fromEntries([...value.entries].map(([key, entry]) => [key, yamlOf(entry.value)]))
   }
-  const { tag, text, fallback }: Expression = value
-  return new Tagged(tag, fallback ? [text, fallback.value] : text)
+  const { tag, spelt = tag, text, fallback }: Expression = value
+  return new Tagged(spelt, fallback ? [text, fallback.value] : text)
 }
 
 const withoutUndefined = (row: object) =>

@@ -182,7 +182,8 @@ class Reader {
     const spot = this.spot(node)
     if (isScalar(node)) {
       const text = node.source ?? String(node.value ?? '')
-      if (text.trim()) return { kind: 'expression', spot, tag, text: text.trim() }
+      const spelt = node.tag === undefined || node.tag === tag ? {} : { spelt: node.tag }
+      if (text.trim()) return { kind: 'expression', spot, tag, ...spelt, text: text.trim() }
     }
     if (tag !== '!js' && isSeq(node) && node.items.length === 2) {
       const [name, fallback] = node.items

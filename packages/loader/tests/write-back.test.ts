@@ -110,6 +110,14 @@ describe('a persisted change', () => {
     await agrees(tree, env)
   })
 
+  test('keeps the spelling of the tags that stay', async () => {
+    const text = '- { id: a, name: note, config: { list: [!!js 1 + 1, !env:string KEY, !env [KEY, 1], old] } }\n'
+    const tree = await living(text, {}, { env })
+    await tree.loader.update('a', { config: { list: [2, 'the secret', 'the secret', 'new'] } }, persist)
+    expect(tree.read()).toBe(text.replace('old', 'new'))
+    await agrees(tree, env)
+  })
+
   test.each([
     ['CRLF', COMMENTED.replaceAll('\n', '\r\n')],
     ['a byte order mark', `\ufeff${COMMENTED}`],
