@@ -6,21 +6,37 @@ const plugin = (value: string, head = '') =>
 
 const FILES = {
   'package.json': '{ "type": "module" }',
-  'a.yml': '- { id: first, name: ./first.ts }\n',
+  'a.yml': '- { id: first, name: ./first.ts }\n- { id: hasty, name: ./hasty.js }\n',
   'b.yml': '- { id: second, name: ./second.ts }\n- { id: late, name: ./late.ts, required: false }\n',
   'shared.ts': "export const shared: string = 'one'\n",
   'first.ts': plugin('shared', "import { shared } from './shared.ts'"),
   'second.ts': plugin('shared', "import { shared } from './shared.ts'"),
+  // Saved again between its import and the moment from which it is watched.
+  'hasty.js': plugin(
+    'part',
+    "import { writeFileSync } from 'node:fs'\nimport { part } from './part.js'\nif (part === 'early') writeFileSync('part.js', \"export const part = 'late'\\n\")",
+  ),
+  'part.js': "export const part = 'early'\n",
 }
 
 let run: Watching
+let started: string[]
 beforeAll(async () => {
   run = startWatching(FILES, { args: ['a.yml', 'b.yml'] })
-  await run.until(/b\.yml is up/)
+  started = await run.until(/^hmr: /)
+  if (!started.some(line => line.includes('b.yml is up'))) await run.until(/b\.yml is up/)
 }, 30_000)
 afterAll(() => run.end())
 
 const share = (text: string) => run.write('shared.ts', text)
+
+test('what is saved while the tree starts is reloaded', () => {
+  expect(started.filter(line => /^(hmr:|hasty) /.test(line))).toEqual([
+    'hasty early',
+    'hasty late',
+    'hmr: part.js → hasty reloaded in time',
+  ])
+})
 
 test('a file that rows of two trees import reloads both', async () => {
   share("export const shared: string = 'two'\n")

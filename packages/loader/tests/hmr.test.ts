@@ -220,6 +220,22 @@ describe('a mistake', () => {
     ])
   })
 
+  test('of a plugin does not keep its row from another config', async () => {
+    await refused('twice.ts', 'const row', 'const = row')
+    expect(await reloaded('cordis.yml', 'word: b', 'word: c')).toEqual([
+      'second gone',
+      'second cz',
+      'hmr: cordis.yml → second reloaded in time',
+    ])
+    expect(await mended('twice.ts', 'const = row', 'const row')).toEqual([
+      'second gone',
+      'first gone',
+      'first az',
+      'second cz',
+      'hmr: twice.ts → first, second reloaded in time',
+    ])
+  })
+
   test('in JavaScript that is imported is found too', async () => {
     const { account } = await refused('part.js', 'export const', 'export const =')
     expect(account).toContain('(row plain), part.js:1:14\n')
