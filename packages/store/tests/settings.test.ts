@@ -397,6 +397,20 @@ describe('writing', () => {
     expect(readFileSync(place.shared, 'utf8')).toBe('# ours\nbudget: { maxSteps: 4 }\nlook:\n  theme: dark\n')
   })
 
+  it('behind a link is trusted by what the link leads to', async () => {
+    const place = new Place()
+    const real = join(place.project, 'shared.yml')
+    writeFileSync(real, 'budget: { maxSteps: 3 }\n')
+    symlinkSync('../shared.yml', place.shared)
+    new TrustStore(place.home).trust(place.project, [real])
+    const { ctx } = await place.boot()
+    const { handle } = await defining(ctx, 'budget', Budget)
+    expect(handle.get().maxSteps).toBe(3)
+    await handle.set('maxSteps', 4, { layer: 'project' })
+    expect([handle.get().maxSteps, readFileSync(real, 'utf8')]).toEqual([4, 'budget: { maxSteps: 4 }\n'])
+    expect(new TrustStore(place.home).check(place.project, [real])).toBe('trusted')
+  })
+
   it('a first file of a trusted project is trusted', async () => {
     const place = new Place()
     new TrustStore(place.home).trust(place.project, [])

@@ -1,6 +1,6 @@
 /** Both documents, the namespaces that plugins define, and every way in which one of them changes. */
 
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { HarnessError, isHarnessError } from '@cambium/core'
@@ -93,7 +93,7 @@ export class SettingsStore {
       throwAll(this.evaluated(next).flatMap(([, evaluation]) => evaluation[layer]))
       replaceFile(file, text, layer === 'project' ? { mode: 0o644 } : {})
       if (layer === 'project') {
-        this.trust.renew(this.folder, { path: file, content: before.content }, { path: file, content: after.content })
+        this.trust.renew(this.folder, trustFile(before), trustFile(after))
       }
       return next
     })
@@ -189,7 +189,7 @@ export class SettingsStore {
   private isTrusted(project: SettingsDocument): boolean {
     try {
       // A file that is not there says nothing that one could distrust.
-      const files = project.content ? [{ path: project.file, content: project.content }] : []
+      const files = project.content ? [trustFile(project)] : []
       return this.trust.check(this.folder, files) === 'trusted'
     } catch (error) {
       this.refuse(error)
@@ -208,6 +208,11 @@ export class SettingsStore {
 }
 
 const MAX_TOLD = 1000
+
+/** A link is known by what it leads to: leading it elsewhere is a change. */
+function trustFile({ file, content }: SettingsDocument) {
+  return { path: existsSync(file) ? realpathSync(file) : file, content }
+}
 
 function throwAll(mistakes: readonly HarnessError[]) {
   const [first, ...rest] = mistakes
