@@ -36,6 +36,8 @@ const USAGE = `usage: cordis start [file…] [options] [-- args…]
 
 /** Runs the command with the arguments behind its name; resolves with the exit code: 0, 1 failed, 2 usage, 130 and 143 on signals. */
 export async function main(argv: readonly string[]): Promise<number> {
+  // A reader that has gone is no reason to end: what is said of the failed write would fail the same way, for ever.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const { Command } = await import('commander')
   const dashes = argv.indexOf('--')
   const own = dashes < 0 ? argv : argv.slice(0, dashes)

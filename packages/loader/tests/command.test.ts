@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,6 +35,18 @@ describe('cordis start', () => {
     const { code, stdout } = await cordis(['start', 'finite.yml', '--', 'x', '--set'], { CODE: '3' }).end
     expect(stdout).toBe('+t\nhello x --set\n-t\n')
     expect(code).toBe(3)
+  })
+
+  test('goes on when nobody reads what it says any more, and still ends in order', async () => {
+    const run = cordis(['start', 'chatty.yml'])
+    await run.says('chatty.yml is up')
+    run.child.stderr!.destroy()
+    const line = once(run.child.stdout!, 'data')
+    run.child.kill('SIGUSR2')
+    expect(String(await line)).toBe('heard\n')
+    run.child.kill('SIGTERM')
+    const { code, stdout } = await run.end
+    expect([code, stdout]).toEqual([143, 'heard\nleft\n'])
   })
 
   test('lays patches, then settings, over the tree, and takes variables from a file that never override real ones', async () => {
