@@ -64,11 +64,11 @@ export async function changeTree(
     }
     if (mounts.options.keepFailures) {
       // What does not come to rest is kept as it is, and gets no more time when it goes.
-      await mounts.settled().catch(() => {
+      await mounts.settled(request.ending).catch(() => {
         mounts.patienceMs = 0
       })
     } else {
-      await mounts.settled()
+      await mounts.settled(request.ending)
       const outcome = await outcomeOf(mounts, added, { listed, dropped, restarting, start: request.start })
       throwMistakes(outcome.refusals, mounts.label)
       notices = outcome.notices
@@ -77,10 +77,11 @@ export async function changeTree(
     tell(mounts, notices)
   } catch (error) {
     // What did not start within the whole bound gets no more time.
-    const late = isHarnessError(error) && error.code === 'TREE_SETTLE_TIMEOUT'
+    const late = isHarnessError(error) && (error.code === 'TREE_SETTLE_TIMEOUT' || error.code === 'TREE_DISPOSED')
     await mounts.drop(added, late ? 0 : undefined)
     forget()
-    await restore(mounts, before, dropped, restarting)
+    // A tree that is to end drops the others next.
+    if (!request.ending.aborted) await restore(mounts, before, dropped, restarting)
     throw error
   }
   for (const mount of [...added, ...restarting.map(({ mount }) => mount)]) mount.starting = false

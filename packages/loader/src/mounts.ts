@@ -1,6 +1,7 @@
 /** The mounted rows of one tree, in the order of the file, and what can be asked about them. */
 
 import { type Context, type Fiber, HarnessError, rowOf } from '@cambium/core'
+import { treeDisposed } from './change.ts'
 import { listing } from './listing.ts'
 import { createMount, disposeMount, type Mount, type Plan, stateOfMount, waitsOf } from './mount.ts'
 import { NOTICE_MS, type PrepareOptions, SETTLE_MS } from './prepare.ts'
@@ -59,25 +60,35 @@ export class Mounts {
     }
   }
 
-  /** Resolves when no plugin is loading or unloading. @throws `TREE_SETTLE_TIMEOUT` when that takes too long. */
-  async settled(): Promise<void> {
+  /**
+   * Resolves when no plugin is loading or unloading.
+   *
+   * @throws `TREE_SETTLE_TIMEOUT` when that takes too long, `TREE_DISPOSED` a while after `ending` has aborted
+   */
+  async settled(ending?: AbortSignal): Promise<void> {
     const ms = this.options.settleMs ?? SETTLE_MS
-    let timer: ReturnType<typeof setTimeout> | undefined
-    let late = false
+    let late: HarnessError | undefined
+    let over = () => {}
     const expired = new Promise<void>(resolve => {
-      timer = setTimeout(() => {
-        late = true
-        resolve()
-      }, ms)
+      over = resolve
     })
+    const expire = (error: () => HarnessError) => {
+      late ??= error()
+      over()
+    }
+    const timers = [setTimeout(() => expire(() => this.unsettled(this.busy(), ms)), ms)]
+    const onEnd = () => timers.push(setTimeout(() => expire(() => treeDisposed(this.label)), this.patienceMs))
+    if (ending?.aborted) onEnd()
+    ending?.addEventListener('abort', onEnd)
     const notice = setTimeout(() => this.slow(this.rowsOf(this.busy())), this.options.noticeMs ?? NOTICE_MS)
     try {
       for (let busy = this.busy(); busy.length; busy = this.busy()) {
         await Promise.race([Promise.allSettled(busy.map(fiber => fiber.inertia)), expired])
-        if (late) throw this.unsettled(this.busy(), ms)
+        if (late) throw late
       }
     } finally {
-      clearTimeout(timer)
+      ending?.removeEventListener('abort', onEnd)
+      for (const timer of timers) clearTimeout(timer)
       clearTimeout(notice)
     }
   }

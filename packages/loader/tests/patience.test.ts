@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { bootTree } from '@cambium/loader'
+import type { Context } from '@cambium/core'
+import { bootTree, loadTree } from '@cambium/loader'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 
 let folder = ''
@@ -64,4 +65,25 @@ test('of many rows that may fail the first are told, and how many are left', asy
   await tree.dispose()
   expect(logged).toHaveLength(21)
   expect(logged.at(-1)).toBe('80 more rows do not run')
+})
+
+test('a tree that is to end does not wait for what does not finish starting', async () => {
+  const ends: string[] = []
+  const early = { apply: (ctx: Context) => ctx.effect(() => () => void ends.push('early')) }
+  const hangs = { apply: () => new Promise<void>(() => {}) }
+  const text = '[{ id: early, name: early }, { id: hangs, name: hangs }]'
+  const tree = loadTree({ text }, { modules: { early, hangs }, noticeMs: 20, write: () => told() })
+  const mounting = tree.mount().then(
+    () => 'mounted',
+    error => (error as { code: string }).code,
+  )
+  await first
+  vi.useFakeTimers()
+  const ended = tree.dispose()
+  // As long as a row that is dropped may go on starting.
+  await vi.advanceTimersByTimeAsync(6_000)
+  await ended
+  vi.useRealTimers()
+  expect(await mounting).toBe('TREE_DISPOSED')
+  expect(ends).toEqual(['early'])
 })
