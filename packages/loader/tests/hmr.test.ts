@@ -312,6 +312,15 @@ describe('a save', () => {
     ])
   })
 
+  test('of a file that is imported no longer concerns nobody above', async () => {
+    await reloaded('mid.ts', "import { shared } from './shared.ts'", "const shared = 'its own'")
+    expect(await reloaded('shared.ts', "'common'", "'shared'")).toEqual([
+      'shout gone',
+      'shout SHARED',
+      'hmr: shared.ts → shout reloaded in time',
+    ])
+  })
+
   test('of what the process runs on says that a restart is needed', async () => {
     expect(await run.reloaded(() => run.write('start.mjs', 'changed'))).toEqual([
       'warn: hmr: start.mjs → restart to have this change: the process runs on it',
