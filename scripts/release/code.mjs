@@ -115,7 +115,7 @@ async function writeRuntime(out, id) {
 /** Node loads it by its address, on a thread of its own: beside the file that is the address of all our modules. */
 async function writeModuleHook(out) {
   await build({
-    entryPoints: [join(root, 'packages/loader/src/module-hook.ts')],
+    entryPoints: [join(root, 'packages/loader/src/modules/hook.ts')],
     outfile: join(out, 'lib/code/module-hook.mjs'),
     bundle: true,
     format: 'esm',

@@ -6,9 +6,9 @@ import { homeFolder } from '@cambium/store'
 import type { ConfigRequest } from './config.ts'
 import { EXIT } from './exit-code.ts'
 import type { Host } from './host.ts'
-import { findLayers } from './layers.ts'
+import { findLayers } from './layers/layers.ts'
+import { TreeView } from './layers/show-tree.ts'
 import { jsonText } from './printable.ts'
-import { TreeView } from './show-tree.ts'
 
 export async function path({ layers: options, json }: ConfigRequest, host: Host): Promise<number> {
   const { files } = await findLayers(options)

@@ -6,12 +6,12 @@ import type { ConfigRequest } from './config.ts'
 import { EXIT } from './exit-code.ts'
 import { usageError } from './flags.ts'
 import type { Host } from './host.ts'
-import { findLayers, type Layers, withWayOut } from './layers.ts'
+import { findLayers, type Layers, withWayOut } from './layers/layers.ts'
+import { allRows } from './layers/project-content.ts'
+import { TreeView } from './layers/show-tree.ts'
+import { yamlOf } from './layers/tree-yaml.ts'
 import { jsonText } from './printable.ts'
-import { allRows } from './project-content.ts'
-import { TreeView } from './show-tree.ts'
 import { lookAt } from './surface.ts'
-import { yamlOf } from './tree-yaml.ts'
 
 /** @throws the mistakes of the layers, as a run does; `CLI_USAGE` for a row that there is not */
 export async function show({ layers: options, json, ids }: ConfigRequest, host: Host): Promise<number> {

@@ -4,8 +4,8 @@ import { resolve } from 'node:path'
 import { nearest } from '@cambium/core'
 import { describeFlags, type FlagTable, readFlags, usageError } from './flags.ts'
 import type { Host } from './host.ts'
-import { LAYER_FLAGS, layerOptions } from './layer-options.ts'
-import type { LayerOptions } from './layers.ts'
+import { LAYER_FLAGS, layerOptions } from './layers/layer-options.ts'
+import type { LayerOptions } from './layers/layers.ts'
 
 export interface ConfigRequest {
   readonly layers: LayerOptions

@@ -7,9 +7,9 @@ import { homeFolder, PROJECT_FOLDER, projectFolder, TrustStore } from '@cambium/
 import { EXIT } from './exit-code.ts'
 import { describeFlags, type FlagTable, readFlags, usageError } from './flags.ts'
 import type { Host } from './host.ts'
+import { TreeView } from './layers/show-tree.ts'
+import { describePlan, planOf, planReport } from './layers/trust-plan.ts'
 import { escapeControls, jsonText, plural } from './printable.ts'
-import { TreeView } from './show-tree.ts'
-import { describePlan, planOf, planReport } from './trust-plan.ts'
 
 const FLAGS: FlagTable = {
   yes: { short: 'y', help: 'do not ask: the files have been read' },

@@ -6,7 +6,7 @@ import { main } from '@cambium/cli'
 import { type Row, readTree } from '@cambium/loader'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type ExpressionText, type Written, yamlOf } from '../src/tree-yaml.ts'
+import { type ExpressionText, type Written, yamlOf } from '../src/layers/tree-yaml.ts'
 import { type Bench, openBench } from './run-command.ts'
 import { Sink, testHost } from './streams.ts'
 

@@ -6,7 +6,7 @@
 
 import { type Context, rowOf, Service } from '@cambium/core'
 import { claim } from './claim.ts'
-import type { Env } from './expression.ts'
+import type { Env } from './file/expression.ts'
 import type { FiniteWork, Work } from './work.ts'
 
 declare module 'cordis' {

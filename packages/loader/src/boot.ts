@@ -2,10 +2,10 @@
 
 import { type Context, createRoot, type RootOptions, renderLog } from '@cambium/core'
 import { App } from './app.ts'
-import type { TreeSource } from './load.ts'
-import type { TreeFile } from './read.ts'
-import { type ReadingOptions, TreeReading } from './reading.ts'
-import { createTree, type Tree, type TreeOptions } from './tree.ts'
+import type { TreeSource } from './file/load.ts'
+import type { TreeFile } from './file/read.ts'
+import { type ReadingOptions, TreeReading } from './tree/reading.ts'
+import { createTree, type Tree, type TreeOptions } from './tree/tree.ts'
 import { exitCode, FiniteWork } from './work.ts'
 
 const WORK_REST_MS = 7_000

@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { type Context, HarnessError } from '@cambium/core'
 import Schema from 'schemastery'
-import { TreeLoader } from './tree-loader.ts'
+import { TreeLoader } from './tree/tree-loader.ts'
 
 export const name = 'hmr'
 
@@ -24,7 +24,7 @@ export async function apply(ctx: Context, { debounceMs }: Config) {
       fix: 'name the plugin as the running cordis has it, or use its option --watch',
     })
   }
-  const { hotReload } = await import('./hot-reload.ts')
+  const { hotReload } = await import('./hot/hot-reload.ts')
   const reload = await hotReload(fileURLToPath(ctx.baseUrl!))
   const tree = { root: ctx.root, loader: ctx.loader, log: ctx.logger, debounceMs }
   ctx.effect(() => reload.join(tree), 'watches files')

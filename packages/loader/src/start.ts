@@ -3,8 +3,8 @@
 import { errorMessage, isHarnessError } from '@cambium/core'
 import { type BootOptions, type LoadedTree, loadTree } from './boot.ts'
 import { claim } from './claim.ts'
-import { strayLayers } from './layers.ts'
-import type { TreeSource } from './load.ts'
+import { strayLayers } from './file/layers.ts'
+import type { TreeSource } from './file/load.ts'
 import { mistakesOf } from './mistakes.ts'
 
 export interface StartOptions extends BootOptions {

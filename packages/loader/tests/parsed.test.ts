@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type ReadOptions, readTree, setInstallation } from '@cambium/loader'
 import { afterEach, expect, test } from 'vitest'
-import { pack } from '../src/parsed.ts'
-import { createSource } from '../src/source.ts'
-import { parseYaml } from '../src/yaml.ts'
+import { pack } from '../src/file/parsed.ts'
+import { createSource } from '../src/file/source.ts'
+import { parseYaml } from '../src/file/yaml.ts'
 
 let undo = () => {}
 afterEach(() => undo())

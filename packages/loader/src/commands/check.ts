@@ -1,8 +1,8 @@
 /** `cordis check` */
 
 import type { Command } from 'commander'
-import { checkTrees, type TreeCheck } from '../check.ts'
-import { type Finding, findingOf } from '../graph.ts'
+import { checkTrees, type TreeCheck } from '../inspect/check.ts'
+import { type Finding, findingOf } from '../inspect/graph.ts'
 import { type Apart, workApart } from './apart.ts'
 import type { Invocation } from './subcommand.ts'
 import { addTreeOptions, readTreeFlags, type TreeFlags } from './tree-options.ts'

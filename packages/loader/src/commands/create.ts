@@ -3,8 +3,8 @@
 import { isAbsolute, relative, resolve } from 'node:path'
 import { HarnessError, isHarnessError, nearest, workingFolder } from '@cambium/core'
 import type { Command } from 'commander'
-import { installation } from '../installation.ts'
-import { type Scaffolded, type ScaffoldKind, writeScaffold } from '../scaffold.ts'
+import { installation } from '../modules/installation.ts'
+import { type Scaffolded, type ScaffoldKind, writeScaffold } from './scaffold.ts'
 import type { Invocation } from './subcommand.ts'
 
 const KINDS: Readonly<Record<ScaffoldKind, { readonly what: string; readonly next: readonly [string, string][] }>> = {

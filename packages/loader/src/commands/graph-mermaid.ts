@@ -1,6 +1,6 @@
 /** Trees as a mermaid flowchart: rows are nodes, groups are subgraphs, and each service leads from who provides it to who injects it. */
 
-import type { GraphRow } from '../graph.ts'
+import type { GraphRow } from '../inspect/graph.ts'
 import type { GraphedTree } from './graph.ts'
 
 const CLASSES = [

@@ -2,8 +2,8 @@
 
 import type { Command } from 'commander'
 import type { BootOptions } from '../boot.ts'
-import { expandPattern, loadEnvFile } from '../files.ts'
-import type { TreeSource } from '../load.ts'
+import type { TreeSource } from '../file/load.ts'
+import { expandPattern, loadEnvFile } from './files.ts'
 import { collect } from './subcommand.ts'
 
 export interface TreeFlags {

@@ -1,0 +1,203 @@
+/** Reloads, in all trees of the process, the rows above files that changed. */
+
+import { basename } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { errorMessage, HarnessError } from '@cambium/core'
+import type { FileChange } from '@cambium/store'
+import { mistakesOf } from '../mistakes.ts'
+import { trackModules } from '../modules/module.ts'
+import { forgetRequired, requiredEdges, requiredModules } from '../modules/require-cache.ts'
+import type { ModuleTracking } from '../modules/tracking.ts'
+import type { TreeChange } from '../tree/tree-loader.ts'
+import { type HotTree, HotWatch } from './hot-watch.ts'
+import { refusedText, reloadedLine, restartLine } from './reload-report.ts'
+import { forgetLinks, rowFile } from './row-file.ts'
+
+let shared: Promise<HotReload> | undefined
+
+/** Modules are the process's, so their reload is as well: trees that share a file share its new version. */
+export function hotReload(from: string): Promise<HotReload> {
+  shared ??= trackModules(from).then(tracking => new HotReload(tracking))
+  return shared
+}
+
+interface Target {
+  readonly tree: HotTree
+  readonly remount: ReadonlySet<string>
+}
+
+interface Outcome extends Target {
+  readonly change?: TreeChange
+  readonly mistakes?: readonly HarnessError[]
+}
+
+export class HotReload {
+  private readonly trees = new Set<HotTree>()
+  private readonly tracking: ModuleTracking
+  private readonly watch: HotWatch
+  private waiting: FileChange[] = []
+  private running = false
+  /** Changed modules that are not what runs, since their reload was refused; true when others were to blame. */
+  private readonly refused = new Map<string, boolean>()
+
+  constructor(tracking: ModuleTracking) {
+    this.tracking = tracking
+    this.watch = new HotWatch(this.trees, tracking, changes => void this.changed(changes))
+    tracking.listeners.add(() => this.look())
+  }
+
+  /** Watches for a tree; the undo ends it. */
+  join(tree: HotTree): () => void {
+    this.trees.add(tree)
+    this.watch.update()
+    return () => {
+      this.trees.delete(tree)
+      this.look()
+    }
+  }
+
+  /** There may be other files to watch than before. */
+  look(): void {
+    if (this.trees.size) this.watch.refresh()
+    else this.watch.update()
+  }
+
+  private distinct(): HotTree[] {
+    return [...new Map([...this.trees].map(tree => [tree.root, tree])).values()]
+  }
+
+  private async changed(changes: readonly FileChange[]): Promise<void> {
+    this.waiting.push(...changes)
+    if (this.running) return
+    this.running = true
+    try {
+      while (this.waiting.length) await this.reload(this.waiting.splice(0))
+    } catch (error) {
+      for (const { log } of this.trees) log.error(errorMessage(error))
+    } finally {
+      this.running = false
+    }
+  }
+
+  private async reload(changes: readonly FileChange[]): Promise<void> {
+    const since = performance.now()
+    forgetLinks()
+    await this.tracking.flush()
+    const paths = [...new Set(changes.map(({ path }) => path))]
+    const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
+    const trees = new Set(this.distinct().filter(({ loader }) => paths.some(path => loader.files.includes(path))))
+    let outcomes = await this.attempt(this.batch(files, trees.size > 0), trees)
+    // A tree's file that is mended does not wait for modules that are not.
+    if (trees.size && !files.length && outcomes.some(({ mistakes }) => mistakes))
+      outcomes = await this.attempt(new Set(), trees)
+    for (const { tree, change, mistakes } of outcomes) {
+      const ofTree = (path: string) => tree.loader.files.includes(path) || files.includes(pathToFileURL(path).href)
+      const reason = paths.filter(ofTree)
+      // A tree that ends meanwhile has nothing to say.
+      if (mistakes?.some(({ code }) => code === 'TREE_DISPOSED')) continue
+      if (mistakes) tree.log.error(refusedText(reason, mistakes))
+      const line = change && reloadedLine(reason, change, performance.now() - since)
+      if (line) tree.log.info(line)
+    }
+    this.watch.update()
+  }
+
+  /** Whether the file is a module whose change can be had; when only a restart brings it, that is said. */
+  private canReload(file: string): boolean {
+    if (this.tracking.framework.some(start => file.startsWith(start)))
+      return this.restart(file, 'the process runs on it')
+    const above = this.above([file])
+    const [kept] = requiredModules(above)
+    if (kept)
+      return this.restart(file, `Node has one version only of what is required as an ES module, ${basename(kept)}`)
+    return above.size > 1 || this.tracking.graph.has(file) || this.targets(above).length > 0
+  }
+
+  private restart(file: string, why: string): false {
+    for (const { log } of this.trees) {
+      log.warn(restartLine(fileURLToPath(file), why))
+      break
+    }
+    return false
+  }
+
+  private above(files: Iterable<string>): Set<string> {
+    return this.tracking.graph.above(
+      files,
+      requiredEdges(file => this.tracking.tracks(file)),
+    )
+  }
+
+  /** The files, and those refused before that have to do with them: others may stay broken. */
+  private batch(files: readonly string[], mended: boolean): Set<string> {
+    const batch = new Set(files)
+    for (const [file, innocent] of this.refused) if (mended && innocent) batch.add(file)
+    for (let size = -1; size !== batch.size; ) {
+      size = batch.size
+      const above = this.above(batch)
+      for (const file of this.refused.keys()) if ([...this.above([file])].some(one => above.has(one))) batch.add(file)
+    }
+    return batch
+  }
+
+  /** Rows above the files, by tree. */
+  private targets(above: ReadonlySet<string>): Target[] {
+    return this.distinct().flatMap(tree => {
+      const rows = tree.loader.rows().filter(row => above.has(rowFile(row) ?? ''))
+      return rows.length ? { tree, remount: new Set(rows.map(({ row }) => row.id)) } : []
+    })
+  }
+
+  /** Reloads what stands above the files, and `trees`, whose own files changed. */
+  private async attempt(batch: ReadonlySet<string>, trees: ReadonlySet<HotTree>): Promise<Outcome[]> {
+    const above = this.above(batch)
+    const targets = this.targets(above)
+    const others = [...trees].filter(tree => !targets.some(target => target.tree === tree))
+    this.watch.begin()
+    const restore = forgetRequired(above)
+    await this.tracking.begin(above)
+    const reload = async (target: Target): Promise<Outcome> => {
+      try {
+        const change = await target.tree.loader.reload({ remount: target.remount })
+        return { ...target, change: withoutFailed(target.tree, change) }
+      } catch (error) {
+        return { ...target, mistakes: mistakesFrom(error) }
+      }
+    }
+    const reloaded = Promise.all(targets.map(reload))
+    const outcomes = [
+      ...(await reloaded),
+      ...(await Promise.all(others.map(tree => reload({ tree, remount: NOTHING })))),
+    ]
+    await this.settle(batch, outcomes.slice(0, targets.length), restore)
+    return outcomes
+  }
+
+  /** The new versions are what runs if one tree took them; what another one refused is tried again with it. */
+  private async settle(batch: ReadonlySet<string>, outcomes: readonly Outcome[], restore: () => void): Promise<void> {
+    const refusals = outcomes.filter(({ mistakes }) => mistakes)
+    const taken = !refusals.length || refusals.length < outcomes.length
+    if (!taken) restore()
+    await this.tracking.end(taken ? 'commit' : 'discard')
+    for (const file of batch) this.refused.delete(file)
+    if (refusals.length) for (const file of batch) this.refused.set(file, !refusals.some(isToBlame))
+  }
+}
+
+const NOTHING: ReadonlySet<string> = new Set()
+
+/** A row that could not be started before is tried each time. */
+function withoutFailed({ loader }: HotTree, change: TreeChange): TreeChange {
+  const failed = new Set(loader.rows().flatMap(({ row, state }) => (state === 'failed' ? row.id : [])))
+  return { ...change, remounted: change.remounted.filter(id => !failed.has(id)) }
+}
+
+/** Whether the mistakes are those of a row that was to be reloaded. */
+function isToBlame({ remount, mistakes = [] }: Outcome): boolean {
+  return mistakes.some(({ where = '' }) => [...where.matchAll(/\(row ([^)]*)\)/g)].some(([, id]) => remount.has(id!)))
+}
+
+function mistakesFrom(error: unknown): readonly HarnessError[] {
+  const mistakes = mistakesOf(error)
+  return mistakes.length ? mistakes : [new HarnessError('TREE_FAILED', errorMessage(error), { cause: error })]
+}

@@ -1,0 +1,38 @@
+/** The file that a row's plugin is imported from, as the module graph names it. */
+
+import { realpathSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileUrlOf } from '../modules/url.ts'
+import type { RowState } from '../tree/tree.ts'
+
+/** Where links lead is looked up once for all rows of a tree, and again when something has changed. */
+const known = new Map<string, string>()
+
+export function forgetLinks(): void {
+  known.clear()
+}
+
+/** Undefined for what is no file, or cannot be found; a file that is missing is one. */
+export function rowFile({ row, url, state }: RowState): string | undefined {
+  if (row.kind !== 'plugin' || state === 'disabled') return undefined
+  if (url?.startsWith('file:')) return lookUp(url)
+  const local = /^(\.{1,2})?\//.test(row.name) ? resolve(dirname(row.from), row.name) : undefined
+  return url === undefined && local !== undefined ? lookUp(pathToFileURL(local).href) : undefined
+}
+
+function lookUp(url: string): string {
+  const real = known.get(url) ?? realUrl(url)
+  known.set(url, real)
+  return real
+}
+
+/** The URL that Node gives to a file which is reached through links. */
+export function realUrl(url: string): string {
+  try {
+    return pathToFileURL(realpathSync.native(fileURLToPath(url))).href
+  } catch {
+    // There is none: who imports it is told so.
+    return fileUrlOf(url)
+  }
+}
