@@ -131,7 +131,7 @@ function generated(modules) {
 
 /** The default tree as the loader itself reads it: its text, and the value that the text has. */
 async function parsedTree() {
-  const { pack, parseYaml } = await fromLoader({ pack: 'parsed.ts', parseYaml: 'yaml.ts' })
+  const { pack, parseYaml } = await fromLoader({ pack: 'file/parsed.ts', parseYaml: 'file/yaml.ts' })
   const file = join(root, 'cordis.yml')
   const text = readFileSync(file, 'utf8')
   const mistakes = []
@@ -142,7 +142,7 @@ async function parsedTree() {
 
 /** The plugins of the package, for messages that name a missing one. */
 async function shippedPlugins() {
-  const { readPlugins } = await fromLoader({ readPlugins: 'workspace-plugins.ts' })
+  const { readPlugins } = await fromLoader({ readPlugins: 'modules/workspace-plugins.ts' })
   return readPlugins(root)
 }
 
