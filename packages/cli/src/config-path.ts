@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { homeFolder } from '@cambium/store'
-import type { ConfigRequest } from './config.ts'
+import type { ConfigRequest } from './config-show.ts'
 import { EXIT } from './exit-code.ts'
 import type { Host } from './host.ts'
 import { findLayers } from './layers/layers.ts'

@@ -2,16 +2,23 @@
 
 import { nearest } from '@cambium/core'
 import { type Row, readTree } from '@cambium/loader'
-import type { ConfigRequest } from './config.ts'
 import { EXIT } from './exit-code.ts'
 import { usageError } from './flags.ts'
 import type { Host } from './host.ts'
+import type { LayerOptions } from './layers/layer.ts'
 import { findLayers, type Layers, withWayOut } from './layers/layers.ts'
 import { allRows } from './layers/project-content.ts'
 import { TreeView } from './layers/show-tree.ts'
 import { yamlOf } from './layers/tree-yaml.ts'
 import { jsonText } from './printable.ts'
 import { lookAt } from './surface.ts'
+
+export interface ConfigRequest {
+  readonly layers: LayerOptions
+  readonly json: boolean
+  /** Of the rows that are asked for; none means all. */
+  readonly ids: readonly string[]
+}
 
 /** @throws the mistakes of the layers, as a run does; `CLI_USAGE` for a row that there is not */
 export async function show({ layers: options, json, ids }: ConfigRequest, host: Host): Promise<number> {

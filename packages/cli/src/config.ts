@@ -2,17 +2,10 @@
 
 import { resolve } from 'node:path'
 import { nearest } from '@cambium/core'
+import type { ConfigRequest } from './config-show.ts'
 import { describeFlags, type FlagTable, readFlags, usageError } from './flags.ts'
 import type { Host } from './host.ts'
 import { LAYER_FLAGS, layerOptions } from './layers/layer-options.ts'
-import type { LayerOptions } from './layers/layers.ts'
-
-export interface ConfigRequest {
-  readonly layers: LayerOptions
-  readonly json: boolean
-  /** Of the rows that are asked for; none means all. */
-  readonly ids: readonly string[]
-}
 
 const FLAGS: FlagTable = {
   json: { help: 'one JSON object' },

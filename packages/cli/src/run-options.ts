@@ -2,8 +2,8 @@
 
 import { resolve } from 'node:path'
 import { describeFlags, type FlagTable, readChoice, readCount, readDuration, readFlags, usageError } from './flags.ts'
+import type { LayerOptions } from './layers/layer.ts'
 import { LAYER_FLAGS, layerOptions } from './layers/layer-options.ts'
-import type { LayerOptions } from './layers/layers.ts'
 import { OUTPUT_FORMS, type OutputForm } from './output.ts'
 
 const MODES = ['full'] as const

@@ -17,8 +17,8 @@ export { findPlugin, type ImportModule, ignoreTsconfig, type LoadedPlugin } from
 export { type Resolution, resolveModule } from './modules/resolve.ts'
 export type { ShippedPlugin } from './modules/shipped.ts'
 export { type StartOptions, startTrees } from './start.ts'
-export type { MountState } from './tree/mount.ts'
-export { type ApplyOptions, createTree, type RowState, type Tree, type TreeOptions } from './tree/tree.ts'
+export type { MountState, RowState } from './tree/row-state.ts'
+export { type ApplyOptions, createTree, type Tree, type TreeOptions } from './tree/tree.ts'
 export type {
   ChangeCause,
   ChangeOptions,
@@ -26,6 +26,6 @@ export type {
   ReloadOptions,
   RowInput,
   TreeChange,
-  TreeLoader,
-} from './tree/tree-loader.ts'
+} from './tree/tree-change.ts'
+export type { TreeLoader } from './tree/tree-loader.ts'
 export type { Work } from './work.ts'

@@ -2,7 +2,7 @@
 
 import { resolve } from 'node:path'
 import type { CommandLine, FlagTable } from '../flags.ts'
-import type { LayerOptions } from './layers.ts'
+import type { LayerOptions } from './layer.ts'
 
 export const LAYER_FLAGS: FlagTable = {
   set: { value: '<id.path=value>', many: true, help: 'change a value of the tree, as --set loop.model=openai/gpt-5' },

@@ -4,7 +4,7 @@ import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { type HarnessError, isHarnessError } from '@cambium/core'
 import { readTree, type TreeSource } from '@cambium/loader'
 import { homeFolder, TrustStore } from '@cambium/store'
-import type { LayerFile, LayerOptions } from './layers.ts'
+import type { LayerFile, LayerOptions } from './layer.ts'
 import { type ProjectRequest, readProject } from './project-content.ts'
 
 export interface JudgeRequest extends Omit<ProjectRequest, 'layer' | 'tried'> {

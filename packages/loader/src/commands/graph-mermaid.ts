@@ -1,7 +1,6 @@
 /** Trees as a mermaid flowchart: rows are nodes, groups are subgraphs, and each service leads from who provides it to who injects it. */
 
-import type { GraphRow } from '../inspect/graph.ts'
-import type { GraphedTree } from './graph.ts'
+import type { GraphedTree, GraphRow } from '../inspect/graph.ts'
 
 const CLASSES = [
   'classDef waiting stroke:#c90,stroke-dasharray:4',

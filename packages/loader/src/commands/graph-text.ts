@@ -1,9 +1,8 @@
 /** A tree for people: a line for each row, and below it what the row is about. */
 
 import { styleText } from 'node:util'
-import type { Finding, GraphRow } from '../inspect/graph.ts'
+import type { Finding, GraphedTree, GraphRow } from '../inspect/graph.ts'
 import { listing } from '../listing.ts'
-import type { GraphedTree } from './graph.ts'
 
 type Style = (format: Parameters<typeof styleText>[0], text: string) => string
 

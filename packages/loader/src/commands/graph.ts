@@ -5,25 +5,13 @@ import { type LoadedTree, loadTree } from '../boot.ts'
 import { claim } from '../claim.ts'
 import { strayLayers } from '../file/layers.ts'
 import type { TreeSource } from '../file/load.ts'
-import { type Finding, findingOf, type GraphRow, graphOf } from '../inspect/graph.ts'
+import { type Finding, findingOf, type GraphedTree, graphOf } from '../inspect/graph.ts'
 import { mistakesOf } from '../mistakes.ts'
 import { type Apart, workApart } from './apart.ts'
 import { renderMermaid } from './graph-mermaid.ts'
 import { renderText } from './graph-text.ts'
 import type { Invocation } from './subcommand.ts'
 import { addTreeOptions, readTreeFlags, type TreeFlags } from './tree-options.ts'
-
-export interface GraphedTree {
-  /** The tree, as the user named it. */
-  readonly file: string
-  /** `up` when a start would have succeeded; `unread` has no rows. */
-  readonly state: 'up' | 'failed' | 'unread'
-  /** How long the rows took to load and to start. */
-  readonly ms: number
-  readonly rows: readonly GraphRow[]
-  /** Of the files, which then are not booted. */
-  readonly mistakes: readonly Finding[]
-}
 
 interface GraphFlags extends TreeFlags {
   readonly json?: boolean

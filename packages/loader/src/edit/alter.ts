@@ -7,7 +7,7 @@ import type { Row } from '../file/row.ts'
 import { labelOf } from '../file/source.ts'
 import { readTextFile } from '../file/text-file.ts'
 import type { TreeReading } from '../tree/reading.ts'
-import type { ChangeOptions, CreateOptions, RowInput, TreeChange } from '../tree/tree-loader.ts'
+import type { ChangeOptions, CreateOptions, RowInput, TreeChange } from '../tree/tree-change.ts'
 import { creation, isFleeting, laidOver, type RuntimeChange, takeaway, update } from './runtime-change.ts'
 import type { Writing } from './write-back.ts'
 

@@ -7,7 +7,7 @@ import type { Row } from '../file/row.ts'
 import type { Source, Spot } from '../file/source.ts'
 import { fromData } from '../file/value.ts'
 import { fileNamed } from '../modules/resolve.ts'
-import type { CreateOptions, RowInput } from '../tree/tree-loader.ts'
+import type { CreateOptions, RowInput } from '../tree/tree-change.ts'
 import { applyEdits, editsOf, type RowEdit } from './row-edits.ts'
 
 export interface Creation {

@@ -8,7 +8,7 @@ import { mistakesOf } from '../mistakes.ts'
 import { trackModules } from '../modules/module.ts'
 import { forgetRequired, requiredEdges, requiredModules } from '../modules/require-cache.ts'
 import type { ModuleTracking } from '../modules/tracking.ts'
-import type { TreeChange } from '../tree/tree-loader.ts'
+import type { TreeChange } from '../tree/tree-change.ts'
 import { type HotTree, HotWatch } from './hot-watch.ts'
 import { refusedText, reloadedLine, restartLine } from './reload-report.ts'
 import { forgetLinks, rowFile } from './row-file.ts'
@@ -82,6 +82,8 @@ export class HotReload {
   private async reload(changes: readonly FileChange[]): Promise<void> {
     const since = performance.now()
     forgetLinks()
+    // What is on its way was imported before, and is a row that can be reloaded only then.
+    await Promise.all(this.distinct().map(({ loader }) => loader.idle()))
     await this.tracking.flush()
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))

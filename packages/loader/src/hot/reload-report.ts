@@ -4,7 +4,7 @@ import type { HarnessError } from '@cambium/core'
 import { labelOf } from '../file/source.ts'
 import { listing } from '../listing.ts'
 import { codeFrame, innermostPlace } from '../modules/code-frame.ts'
-import type { TreeChange } from '../tree/tree-loader.ts'
+import type { TreeChange } from '../tree/tree-change.ts'
 
 const MAX_NAMES = 3
 

@@ -1,10 +1,9 @@
 /** The file that a row's plugin is imported from, as the module graph names it. */
 
-import { realpathSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
-import { fileUrlOf } from '../modules/url.ts'
-import type { RowState } from '../tree/tree.ts'
+import { pathToFileURL } from 'node:url'
+import { realUrl } from '../modules/url.ts'
+import type { RowState } from '../tree/row-state.ts'
 
 /** Where links lead is looked up once for all rows of a tree, and again when something has changed. */
 const known = new Map<string, string>()
@@ -25,14 +24,4 @@ function lookUp(url: string): string {
   const real = known.get(url) ?? realUrl(url)
   known.set(url, real)
   return real
-}
-
-/** The URL that Node gives to a file which is reached through links. */
-export function realUrl(url: string): string {
-  try {
-    return pathToFileURL(realpathSync.native(fileURLToPath(url))).href
-  } catch {
-    // There is none: who imports it is told so.
-    return fileUrlOf(url)
-  }
 }

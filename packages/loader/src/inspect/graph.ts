@@ -2,8 +2,21 @@
 
 import { type Context, type Fiber, type HarnessError, isHarnessError, pending, rowOf } from '@cambium/core'
 import { shippedPlugins } from '../modules/installation.ts'
+import type { RowState } from '../tree/row-state.ts'
 import { explainWaiting, type Offers, type Provider } from '../tree/services.ts'
-import type { RowState, Tree } from '../tree/tree.ts'
+import type { Tree } from '../tree/tree.ts'
+
+export interface GraphedTree {
+  /** The tree, as the user named it. */
+  readonly file: string
+  /** `up` when a start would have succeeded; `unread` has no rows. */
+  readonly state: 'up' | 'failed' | 'unread'
+  /** How long the rows took to load and to start. */
+  readonly ms: number
+  readonly rows: readonly GraphRow[]
+  /** Of the files, which then are not booted. */
+  readonly mistakes: readonly Finding[]
+}
 
 export interface GraphRow {
   readonly id: string

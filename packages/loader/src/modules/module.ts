@@ -2,9 +2,8 @@
 
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { HarnessError, type Plugin } from '@cambium/core'
-import { realUrl } from '../hot/row-file.ts'
 import type { ModuleTracking } from './tracking.ts'
-import { fileUrlOf, withVersion } from './url.ts'
+import { fileUrlOf, realUrl, withVersion } from './url.ts'
 import { ModuleVersions } from './versions.ts'
 
 export type ImportModule = (url: string) => Promise<unknown>

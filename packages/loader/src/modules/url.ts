@@ -1,5 +1,8 @@
 /** One file under several URLs: Node keeps a module for each, so that a changed file is imported again by a new one. */
 
+import { realpathSync } from 'node:fs'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
 const VERSION = /[?&]hmr=(\d+)/
 /** What compiles TypeScript to CommonJS takes the query for a part of the file's name. */
 const ENCODED = /%3F(?:[^%]*&)?hmr=(\d+).*$/
@@ -28,3 +31,13 @@ export function withVersion(url: string, version: number): string {
 
 /** A text that people read, without versions. */
 export const plainText = (text: string): string => text.replace(/([?&]|%3F)hmr=\d+/g, '')
+
+/** The URL that Node gives to a file which is reached through links. */
+export function realUrl(url: string): string {
+  try {
+    return pathToFileURL(realpathSync.native(fileURLToPath(url))).href
+  } catch {
+    // There is none: who imports it is told so.
+    return fileUrlOf(url)
+  }
+}

@@ -10,11 +10,12 @@ import { shippedPlugins } from '../modules/installation.ts'
 import { dependentsOf } from './dependents.ts'
 import { changeOf, keptMounts } from './kept.ts'
 import type { KeptState } from './kept-state.ts'
-import { type Mount, type MountState, moveMount, type Plan, stateOfMount } from './mount.ts'
-import type { Mounts } from './mounts.ts'
+import { type Mount, moveMount, type Plan, stateOfMount } from './mount.ts'
+import { type Mounts, treeDisposed } from './mounts.ts'
 import { prepareRows, usesOf } from './prepare.ts'
+import type { MountState } from './row-state.ts'
 import { findCycles } from './services.ts'
-import type { TreeChange } from './tree-loader.ts'
+import type { TreeChange } from './tree-change.ts'
 
 export interface ChangeRequest {
   /** Ids of rows to mount anew though nothing of them changed. */
@@ -219,8 +220,4 @@ function notRestored({ plan: { row }, failure }: Mount): HarnessError {
     fix: failure?.fix,
     cause: failure,
   })
-}
-
-export function treeDisposed(label: string): HarnessError {
-  return new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: label })
 }

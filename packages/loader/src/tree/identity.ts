@@ -2,7 +2,6 @@
 
 import type { Context, Fiber } from '@cambium/core'
 import type { Row } from '../file/row.ts'
-import type { TreeLoader } from './tree-loader.ts'
 
 declare module 'cordis' {
   interface Fiber {
@@ -15,13 +14,13 @@ export const ENTRY = Symbol.for('cordis.entry')
 
 /** The part of an `Entry` that is read from outside; it is never driven. */
 export class RowEntry {
-  readonly loader: TreeLoader
-  readonly parent: { readonly tree: TreeLoader; readonly ctx: Context }
+  readonly loader: Context['loader']
+  readonly parent: { readonly tree: Context['loader']; readonly ctx: Context }
   row: Row
   ctx: Context
   fiber: Fiber | undefined
 
-  constructor(loader: TreeLoader, parent: Context, row: Row) {
+  constructor(loader: Context['loader'], parent: Context, row: Row) {
     this.loader = loader
     this.parent = { tree: loader, ctx: parent }
     this.ctx = parent

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Row } from '../file/row.ts'
 import type { Mount } from './mount.ts'
-import type { TreeChange } from './tree-loader.ts'
+import type { TreeChange } from './tree-change.ts'
 
 /** The mounts that may go on: unchanged, below kept groups, and still in the order they were mounted in. */
 export function keptMounts(

@@ -6,6 +6,7 @@ import type { Row } from '../file/row.ts'
 import type { LoadedPlugin } from '../modules/module.ts'
 import { guarded } from './guard.ts'
 import { ENTRY, RowEntry, tagFiber } from './identity.ts'
+import type { MountState } from './row-state.ts'
 import type { TreeLoader } from './tree-loader.ts'
 
 /** A row that is ready to be mounted, or the reason why it cannot be. */
@@ -119,8 +120,6 @@ export async function disposeMount({ fiber, giveUp }: Mount, patienceMs: number)
   await disposed
   clearTimeout(timer)
 }
-
-export type MountState = 'active' | 'waiting' | 'loading' | 'failed' | 'unloading' | 'disposed'
 
 export function stateOfMount({ fiber }: Mount): MountState {
   if (!fiber) return 'failed'

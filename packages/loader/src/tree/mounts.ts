@@ -3,7 +3,6 @@
 import { type Context, type Fiber, HarnessError, rowOf } from '@cambium/core'
 import type { Row } from '../file/row.ts'
 import { listing } from '../listing.ts'
-import { treeDisposed } from './change.ts'
 import { createMount, disposeMount, type Mount, type Plan, stateOfMount, waitsOf } from './mount.ts'
 import { NOTICE_MS, type PrepareOptions, SETTLE_MS } from './prepare.ts'
 import { explainWaiting, type Offers, type Provider } from './services.ts'
@@ -147,4 +146,8 @@ export class Mounts {
       fix: 'let `apply` return early, and do long work in the background',
     })
   }
+}
+
+export function treeDisposed(label: string): HarnessError {
+  return new HarnessError('TREE_DISPOSED', 'the tree has been disposed', { where: label })
 }

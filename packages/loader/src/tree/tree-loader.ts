@@ -6,19 +6,8 @@
 
 import { type Context, type Fiber, HarnessError, type HarnessError as Refusal, rowOf, Service } from '@cambium/core'
 import type { RowEntry } from './identity.ts'
-import type { RowState } from './tree.ts'
-
-/** Ids of the rows that one transaction touched; a row is named once. */
-export interface TreeChange {
-  readonly added: readonly string[]
-  readonly removed: readonly string[]
-  /** Mounted anew: they changed, or a row above them did, or it was asked for. */
-  readonly remounted: readonly string[]
-  /** Unchanged, but in another place among the others; mounted anew, so that registrations keep the order of rows. */
-  readonly moved: readonly string[]
-}
-
-export type ChangeCause = 'apply' | 'reload' | 'create' | 'update' | 'remove'
+import type { RowState } from './row-state.ts'
+import type { ChangeCause, ChangeOptions, CreateOptions, ReloadOptions, RowInput, TreeChange } from './tree-change.ts'
 
 declare module 'cordis' {
   interface Context {
@@ -38,38 +27,6 @@ declare module 'cordis' {
   }
 }
 
-/** A row as a file would say it. */
-export interface RowInput {
-  readonly id?: string
-  readonly name: string
-  readonly config?: unknown
-  readonly disabled?: boolean
-  readonly required?: boolean
-  readonly label?: string
-  readonly inject?: readonly string[] | Readonly<Record<string, unknown>>
-  readonly isolate?: Readonly<Record<string, true | string>>
-  readonly intercept?: Readonly<Record<string, unknown>>
-}
-
-export interface ChangeOptions {
-  /** Also writes the change to the file that the row stands in; nothing is written when the tree refuses it. */
-  readonly persist?: boolean
-}
-
-/** Where a new row goes; at the end of the tree by default. */
-export interface CreateOptions extends ChangeOptions {
-  /** Id of the group or include whose last row it becomes. */
-  readonly into?: string
-  /** Id of the row that it stands before. */
-  readonly before?: string
-  readonly after?: string
-}
-
-export interface ReloadOptions {
-  /** Ids of rows to mount anew though nothing of them changed in the files. */
-  readonly remount?: ReadonlySet<string>
-}
-
 /** What `ctx.loader` asks of its tree. */
 export interface LoaderHost {
   entries(): Iterable<RowEntry>
@@ -79,6 +36,7 @@ export interface LoaderHost {
   create(caller: Context, row: RowInput, options: CreateOptions): Promise<TreeChange>
   update(caller: Context, id: string, changes: Partial<RowInput>, options: ChangeOptions): Promise<TreeChange>
   remove(caller: Context, id: string, options: ChangeOptions): Promise<TreeChange>
+  idle(): Promise<void>
   keep<T>(row: string, key: string, create: () => T): T
 }
 
@@ -126,6 +84,11 @@ export class TreeLoader extends Service {
   /** Takes a row out, a group with all that is in it. @throws as {@link reload} */
   remove(id: string, options: ChangeOptions = {}): Promise<TreeChange> {
     return this.host.remove(this.ctx, id, options)
+  }
+
+  /** Resolves when the changes that were asked for until now, the start included, have been made or refused. */
+  idle(): Promise<void> {
+    return this.host.idle()
   }
 
   /**

@@ -4,7 +4,6 @@ import {
   type Context,
   deadline,
   errorMessage,
-  type Fiber,
   HarnessError,
   isHarnessError,
   notify,
@@ -13,13 +12,15 @@ import {
 } from '@cambium/core'
 import type { Request } from '../edit/alter.ts'
 import type { Row } from '../file/row.ts'
-import { type ChangeRequest, changeTree, prepare, treeDisposed } from './change.ts'
+import { type ChangeRequest, changeTree, prepare } from './change.ts'
 import { KeptState } from './kept-state.ts'
-import { type Mount, type MountState, stateOfMount, waitsOf } from './mount.ts'
-import { Mounts } from './mounts.ts'
+import { type Mount, stateOfMount, waitsOf } from './mount.ts'
+import { Mounts, treeDisposed } from './mounts.ts'
 import type { PrepareOptions } from './prepare.ts'
 import type { TreeReading } from './reading.ts'
-import { type ChangeCause, type TreeChange, TreeLoader } from './tree-loader.ts'
+import type { RowState } from './row-state.ts'
+import type { ChangeCause, TreeChange } from './tree-change.ts'
+import { TreeLoader } from './tree-loader.ts'
 
 export interface TreeOptions extends PrepareOptions {
   /** How the tree is called in messages. */
@@ -38,24 +39,6 @@ export interface TreeOptions extends PrepareOptions {
 export interface ApplyOptions {
   /** Ids of rows to mount anew though nothing of them changed in the file. */
   readonly remount?: ReadonlySet<string>
-}
-
-export interface RowState {
-  readonly row: Row
-  readonly state: MountState | 'disabled'
-  /** Services that a waiting row is still without. */
-  readonly waits: readonly string[]
-  readonly error: HarnessError | undefined
-  /** The URL that the plugin was imported from. */
-  readonly url: string | undefined
-  /** Services that the plugin says it provides (`export const provide`). */
-  readonly declares: readonly string[]
-  /** Services that it and its inner plugins do provide now. */
-  readonly provides: readonly string[]
-  readonly fiber: Fiber | undefined
-  /** How long its module took to be found and loaded, and its last start, in milliseconds. */
-  readonly importMs: number | undefined
-  readonly startMs: number | undefined
 }
 
 /** A tree on `ctx`, still empty. One context carries one tree: it provides `ctx.loader`. */
@@ -111,6 +94,7 @@ export class Tree {
       entries: () => this.mounts.list().map(mount => mount.entry),
       rows: () => this.rows(),
       files: () => options.reading?.files ?? [],
+      idle: async () => void (await this.queue),
       reload: (caller, wanted) => this.ask(caller, () => this.reload(wanted)),
       create: (caller, row, given) => this.alter(caller, { what: 'create', row, options: given }),
       update: (caller, id, changes, given) => this.alter(caller, { what: 'update', id, changes, options: given }),
