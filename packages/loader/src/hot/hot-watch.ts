@@ -18,6 +18,9 @@ export interface HotTree {
   readonly debounceMs: number
 }
 
+/** Times of files come from a clock that may be a tick or two behind. */
+const TICK_MS = 10
+
 export class HotWatch {
   private readonly trees: ReadonlySet<HotTree>
   private readonly tracking: ModuleTracking
@@ -116,7 +119,7 @@ export class HotWatch {
     // When a file was required nobody knows: perhaps just when imports began.
     const loadedAt = this.tracking.graph.loadedAt(pathToFileURL(path).href) ?? this.importsSince
     const { mtimeMs = 0 } = statSync(path, { throwIfNoEntry: false }) ?? {}
-    return mtimeMs > Math.max(loadedAt, this.told.get(path) ?? 0)
+    return mtimeMs + TICK_MS > loadedAt && mtimeMs > (this.told.get(path) ?? 0)
   }
 }
 
