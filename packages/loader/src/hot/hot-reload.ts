@@ -88,19 +88,24 @@ export class HotReload {
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
     const trees = new Set(this.distinct().filter(({ loader }) => paths.some(path => loader.files.includes(path))))
-    let outcomes = await this.attempt(this.batch(files, trees.size > 0), trees)
-    // A tree's file that is mended does not wait for modules that are not.
-    if (trees.size && !files.length && outcomes.some(({ mistakes }) => mistakes))
-      outcomes = await this.attempt(new Set(), trees)
-    for (const { tree, change, mistakes } of outcomes) {
-      const ofTree = (path: string) => tree.loader.files.includes(path) || files.includes(pathToFileURL(path).href)
-      const reason = paths.filter(ofTree)
-      // A tree that ends meanwhile has nothing to say.
-      if (mistakes?.some(({ code }) => code === 'TREE_DISPOSED')) continue
-      if (mistakes) tree.log.error(refusedText(reason, mistakes))
-      const line = change && reloadedLine(reason, change, performance.now() - since)
-      if (line) tree.log.info(line)
+    const tell = (outcomes: readonly Outcome[]) => {
+      for (const { tree, change, mistakes } of outcomes) {
+        const ofTree = (path: string) => tree.loader.files.includes(path) || files.includes(pathToFileURL(path).href)
+        const reason = paths.filter(ofTree)
+        // A tree that ends meanwhile has nothing to say.
+        if (mistakes?.some(({ code }) => code === 'TREE_DISPOSED')) continue
+        if (mistakes) tree.log.error(refusedText(reason, mistakes))
+        const line = change && reloadedLine(reason, change, performance.now() - since)
+        if (line) tree.log.info(line)
+      }
     }
+    const batch = this.batch(files, trees.size > 0)
+    // A tree's file that is mended does not wait for modules that are not.
+    const another = batch.size > 0 && !files.length
+    const tried = await this.attempt(batch, trees, outcomes => {
+      if (!another || !outcomes.some(refused)) tell(outcomes)
+    })
+    if (another && tried.some(refused)) await this.attempt(new Set(), trees, tell)
     this.watch.update()
   }
 
@@ -151,7 +156,11 @@ export class HotReload {
   }
 
   /** Reloads what stands above the files, and `trees`, whose own files changed. */
-  private async attempt(batch: ReadonlySet<string>, trees: ReadonlySet<HotTree>): Promise<Outcome[]> {
+  private async attempt(
+    batch: ReadonlySet<string>,
+    trees: ReadonlySet<HotTree>,
+    tell: (outcomes: readonly Outcome[]) => void,
+  ): Promise<readonly Outcome[]> {
     const above = this.above(batch)
     const targets = this.targets(above)
     const others = [...trees].filter(tree => !targets.some(target => target.tree === tree))
@@ -166,18 +175,15 @@ export class HotReload {
         return { ...target, mistakes: mistakesFrom(error) }
       }
     }
-    const reloaded = Promise.all(targets.map(reload))
-    const outcomes = [
-      ...(await reloaded),
-      ...(await Promise.all(others.map(tree => reload({ tree, remount: NOTHING })))),
-    ]
+    const outcomes = await Promise.all([...targets, ...others.map(tree => ({ tree, remount: NOTHING }))].map(reload))
+    tell(outcomes)
     await this.settle(batch, outcomes.slice(0, targets.length), restore)
     return outcomes
   }
 
   /** The new versions are what runs if one tree took them; what another one refused is tried again with it. */
   private async settle(batch: ReadonlySet<string>, outcomes: readonly Outcome[], restore: () => void): Promise<void> {
-    const refusals = outcomes.filter(({ mistakes }) => mistakes)
+    const refusals = outcomes.filter(refused)
     const taken = !refusals.length || refusals.length < outcomes.length
     if (!taken) restore()
     await this.tracking.end(taken ? 'commit' : 'discard')
@@ -185,6 +191,8 @@ export class HotReload {
     if (refusals.length) for (const file of batch) this.refused.set(file, !refusals.some(isToBlame))
   }
 }
+
+const refused = ({ mistakes }: Outcome): boolean => mistakes !== undefined
 
 const NOTHING: ReadonlySet<string> = new Set()
 
