@@ -1,6 +1,6 @@
 /** Lets running calls end before the rows that offer their tools are dropped. */
 
-import { Deadline, sleep } from '@cambium/core'
+import { type Context, Deadline, sleep } from '@cambium/core'
 import type {} from '@cambium/loader'
 import type { Offer } from './catalogue.ts'
 import { untilAborted } from './signals.ts'
@@ -14,12 +14,19 @@ export interface Leaving {
   readonly signal: AbortSignal
 }
 
+/** Somebody who saved a file wonders by then why nothing happens. */
+const NOTICE_MS = 1_000
 /** How soon it is seen that a call which is waited for has itself come to wait for a change. */
 const LOOK_MS = 100
 
 /** Resolves when no call of a tool of these rows is running. */
-export async function drain(offers: ReadonlySet<Offer>, leaving: Leaving, warn: (text: string) => void): Promise<void> {
+export async function drain(
+  offers: ReadonlySet<Offer>,
+  leaving: Leaving,
+  log: Pick<Context['logger'], 'info' | 'warn'>,
+): Promise<void> {
   const { rows, askers, signal } = leaving
+  let noticeAt: number | undefined = performance.now() + NOTICE_MS
   const concerned = () => [...offers].filter(({ row = '' }) => rows.has(row))
   for (;;) {
     const running = concerned().flatMap(offer => {
@@ -32,13 +39,21 @@ export async function drain(offers: ReadonlySet<Offer>, leaving: Leaving, warn: 
     const ended = Promise.all(running.map(({ call }) => call.ended))
     await untilAborted(Promise.race([ended, sleep(LOOK_MS, look.signal)]), signal)
     look.abort()
+    if (noticeAt !== undefined && performance.now() >= noticeAt) {
+      const left = concerned().filter(offer => offer.running.size)
+      if (left.length) log.info(`a change waits for running calls of ${namesOf(left)}`)
+      noticeAt = undefined
+    }
     if (!signal.aborted) continue
     const { reason } = signal
     if (!(reason instanceof Deadline)) return
     const late = running.filter(({ offer, call }) => offer.running.has(call))
     for (const { call } of late) call.leaving = 'late'
-    const names = [...new Set(late.map(({ offer }) => `"${offer.definition.name}" (row ${offer.row})`))].join(', ')
-    if (names) warn(`a call of tool ${names} did not end within ${reason.ms} ms; its row does not wait any longer`)
+    const names = namesOf(late.map(({ offer }) => offer))
+    if (names) log.warn(`a call of ${names} did not end within ${reason.ms} ms; its row does not wait any longer`)
     return
   }
 }
+
+const namesOf = (offers: readonly Offer[]) =>
+  [...new Set(offers.map(({ definition, row }) => `tool "${definition.name}" (row ${row})`))].join(', ')

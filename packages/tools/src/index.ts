@@ -55,8 +55,7 @@ class ToolService extends Service implements Tools {
     const catalogue = new Catalogue(config.drainMs, () => ctx.emit('tools/change'))
     this.engine = { ctx, catalogue, sessions: ctx.sessions, warn: text => ctx.logger.warn(text) }
     this.maxParallel = config.maxParallel
-    const { warn } = this.engine
-    ctx.on('loader/drain', (rows, signal, askers) => drain(catalogue.offers, { rows, askers, signal }, warn))
+    ctx.on('loader/drain', (rows, signal, askers) => drain(catalogue.offers, { rows, askers, signal }, ctx.logger))
   }
 
   register(definition: ToolDefinition): () => void {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import type { Context } from '@cambium/core'
+import type { Context, LogRecord } from '@cambium/core'
 import type {} from '@cambium/loader'
 import { bootTree } from '@cambium/testkit'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -102,6 +102,29 @@ test('a call whose row restarts, because it injects what a changed row provides,
   expect(await result).toBe('old: real')
   await change
   expect(heard).toEqual([['p', 's', 'm']])
+})
+
+test('whoever waits for a call to end is told after a second what is waited for', async () => {
+  const begun = latch()
+  const end = latch<string>()
+  const said = latch<string>()
+  const modules: Record<string, unknown> = {
+    slow: slow('old', (_ctx, exec) => {
+      begun.open()
+      return orCancelled(end.promise, exec)
+    }),
+  }
+  const write = ({ level, name, text }: LogRecord) => {
+    if (text.includes('waits for')) said.open(`${level} ${name}: ${text}`)
+  }
+  const { call, loader } = await boot(modules, undefined, { level: 'info', write })
+  const result = call()
+  await begun.promise
+  const change = loader.reload({ remount: new Set(['s']) })
+  expect(await said.promise).toBe('info tools: a change waits for running calls of tool "slow" (row s)')
+  end.open('real')
+  expect(await result).toBe('old: real')
+  await change
 })
 
 test('a call that hangs is left after a while, with one line that names the tool', async () => {
