@@ -2,11 +2,21 @@
 
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync, statSync } from 'node:fs'
 import { builtinModules } from 'node:module'
-import { dirname, extname, isAbsolute, join, resolve, sep } from 'node:path'
+import { dirname, extname, isAbsolute, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { HarnessError } from '@cambium/core'
-import { placeOf, type Row, readTree, resolveModule, type TreeFile, type TreeSource, type Value } from '@cambium/loader'
+import {
+  type Expression,
+  placeOf,
+  type Row,
+  readTree,
+  resolveModule,
+  type TreeFile,
+  type TreeSource,
+  type Value,
+} from '@cambium/loader'
 import { installed } from '../installation.ts'
+import { ownNameTargets, packageCandidates, pathCandidates, type Specifier, specifiersIn } from './module-candidates.ts'
 
 export interface ProjectRequest {
   /** Is given every file that is looked for while the tree is read, also when that fails. */
@@ -82,17 +92,41 @@ function refuseOpenPath(row: Row) {
 export const allRows = (rows: readonly Row[]): Row[] => rows.flatMap(row => [row, ...allRows(row.children)])
 
 /** Every text that a project's file wrote into the row, those of the rows in it apart. */
-const ownTexts = ({ kind, written }: Row) =>
-  [...written.entries].flatMap(([key, { value }]) =>
-    key === 'name' || (key === 'config' && kind === 'group') ? [] : projectTexts(value),
+function ownTexts({ kind, written }: Row) {
+  const seen = new Set<Value>()
+  return [...written.entries].flatMap(([key, { value }]) =>
+    key === 'name' || (key === 'config' && kind === 'group') ? [] : projectTexts(value, seen),
   )
+}
 
-function projectTexts(value: Value): { value: string; from: string; at: string }[] {
-  if (value.kind === 'map') return [...value.entries.values()].flatMap(entry => projectTexts(entry.value))
-  if (value.kind === 'list') return value.items.flatMap(projectTexts)
+/** Once of a value that aliases repeat. */
+function projectTexts(value: Value, seen: Set<Value>): { value: string; from: string; at: string }[] {
+  if (seen.has(value)) return []
+  seen.add(value)
+  if (value.kind === 'map') return [...value.entries.values()].flatMap(entry => projectTexts(entry.value, seen))
+  if (value.kind === 'list') return value.items.flatMap(item => projectTexts(item, seen))
   const { layer, file } = value.spot.source
-  if (layer !== 'project' || value.kind !== 'scalar' || typeof value.value !== 'string') return []
-  return [{ value: value.value, from: file, at: placeOf(value.spot) }]
+  if (layer !== 'project') return []
+  return textsOf(value).map(text => ({ value: text, from: file, at: placeOf(value.spot) }))
+}
+
+/** Of an expression, what it may come to as far as that is written in it. */
+function textsOf(value: Expression | Extract<Value, { kind: 'scalar' }>): string[] {
+  if (value.kind === 'expression' && value.tag === '!js') {
+    return [...value.text.matchAll(/(['"`])((?:\\.|(?!\1)[^\\])*)\1/gs)].map(match => match[2]!)
+  }
+  const text = value.kind === 'expression' ? value.fallback?.value : value.value
+  return typeof text === 'string' ? [text] : []
+}
+
+/** Longer ones no system takes. */
+const MAX_PATH = 4096
+
+/** A text that is a path, and the paths in a line for a shell; in prose of several lines only what can be nothing else. */
+function pathsIn(text: string): string[] {
+  const words = text.split(/[\s"'`=,;:|&()<>]+/).filter(word => /^\.{0,2}\//.test(word) || !text.includes('\n'))
+  const named = words.filter(word => /[./]/.test(word) && word.length <= MAX_PATH)
+  return [...new Set([...(text.length <= MAX_PATH && !text.includes('\n') ? [text] : []), ...named])]
 }
 
 class Content {
@@ -102,6 +136,8 @@ class Content {
   private readonly root: string
   private readonly installation = dirname(realpathSync(installed('package.json')))
   private readonly known = new Set<string>()
+  /** Real paths of what is loaded as a module, whatever its name ends in. */
+  private readonly code = new Set<string>()
   private bytes = 0
 
   constructor(folder: string) {
@@ -126,14 +162,15 @@ class Content {
   }
 
   /**
-   * A path in the project's own texts, which a plugin may take as relative to the file or to the project. Programs and
+   * Paths in the project's own texts, which a plugin may take as relative to the file or to the project. Programs and
    * configuration count; notes, logs and databases do not, since whoever named them may mean to write there.
    */
   named(text: string, from: string, why: string): void {
-    if (!/^\.{0,2}\//.test(text) || text.includes('\n')) return
-    for (const path of [resolve(dirname(from), text), resolve(this.folder, text)]) {
-      if (!isProgram(path) || (isAbsolute(text) && !within(realpathSync(path), this.root))) continue
-      this.add(path, why)
+    for (const name of pathsIn(text)) {
+      for (const path of [resolve(dirname(from), name), resolve(this.folder, name)]) {
+        if (!isProgram(path) || (isAbsolute(name) && !within(realpathSync(path), this.root))) continue
+        this.add(path, why)
+      }
     }
   }
 
@@ -145,7 +182,16 @@ class Content {
     const isPath = /^(\.{0,2}\/|\.{1,2}$|file:)/.test(specifier)
     const found = url === undefined ? 'nowhere' : path === undefined ? 'installation' : this.placeOf(path)
     if (row !== undefined && !isPath) this.packages.push({ row, name: specifier, found })
-    if (path !== undefined && (isPath || found === 'project')) this.add(path, why, by)
+    if (path !== undefined && (isPath || found === 'project')) this.addCode(path, why, by)
+    if (isPath || found === 'installation') return
+    for (const candidate of packageCandidates(specifier, from)) {
+      if (isProgram(candidate) && this.placeOf(candidate) === 'project') this.addCode(candidate, why, by)
+    }
+  }
+
+  private addCode(path: string, why: string, by?: string): void {
+    this.add(path, why, by)
+    if (fileSize(path) !== undefined) this.code.add(realpathSync(path))
   }
 
   private placeOf(path: string): FoundIn {
@@ -154,60 +200,28 @@ class Content {
     return within(real, this.root) ? 'project' : 'elsewhere'
   }
 
-  /** `#name` leads where the nearest manifest says. */
-  private ownImports(from: string): void {
-    for (let folder = dirname(from); folder !== dirname(folder); folder = dirname(folder)) {
-      const manifest = join(folder, 'package.json')
-      if (fileSize(manifest) === undefined) continue
-      this.add(manifest, 'says what # means in', from)
-      for (const path of specifiersIn(readFileSync(manifest, 'utf8')))
-        this.add(resolve(folder, path), 'named in', manifest)
-      return
-    }
-  }
-
   async followImports(): Promise<void> {
     // The list grows while it is walked.
     for (const { path, real } of this.files) {
-      if (!/^\.[cm]?[jt]sx?$/.test(extname(real))) continue
-      const why = 'imported by'
-      const text = readFileSync(real, 'utf8')
-      for (const specifier of new Set(specifiersIn(text))) {
-        if (isAbsolute(specifier)) this.add(specifier, why, path)
-        else if (specifier.startsWith('#')) this.ownImports(real)
-        else if (!specifier.startsWith('.')) await this.module(specifier, real, why, { by: path })
-        else {
-          const leads = candidates(resolve(dirname(real), specifier)).filter(isProgram)
-          for (const candidate of leads) this.add(candidate, why, path)
-        }
-      }
+      if (!this.code.has(real) && !/^\.[cm]?[jt]sx?$/.test(extname(real))) continue
+      for (const specifier of specifiersIn(readFileSync(real, 'utf8'))) await this.follow(specifier, real, path)
     }
   }
-}
 
-/** Texts that begin like a relative path, wherever they stand, and what is imported. */
-function* specifiersIn(text: string): Generator<string> {
-  for (const [, , path] of text.matchAll(/(['"`])(\.{1,2}\/[^'"`\n$]*)\1/g)) yield path!
-  for (const [, , name] of text.matchAll(/\b(?:from|import|require|resolve)\s*\(?\s*(['"])([^'"\n]+)\1/g)) yield name!
-}
-
-const TYPED: Readonly<Record<string, readonly string[]>> = {
-  '.js': ['.ts', '.tsx'],
-  '.jsx': ['.tsx'],
-  '.mjs': ['.mts'],
-  '.cjs': ['.cts'],
-}
-const EXTENSIONS = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '.json']
-
-/** All files that a relative specifier may lead to: which one is taken depends on who loads it. */
-function candidates(path: string): string[] {
-  const extension = extname(path)
-  return [
-    path,
-    ...(TYPED[extension] ?? []).map(typed => `${path.slice(0, -extension.length)}${typed}`),
-    ...EXTENSIONS.map(added => `${path}${added}`),
-    ...EXTENSIONS.map(added => join(path, `index${added}`)),
-  ]
+  private async follow({ text, imported }: Specifier, from: string, by: string): Promise<void> {
+    const why = 'imported by'
+    if (text.startsWith('.')) {
+      const path = resolve(dirname(from), text)
+      if (imported) this.addCode(path, why, by)
+      for (const candidate of pathCandidates(path).filter(isProgram)) this.add(candidate, why, by)
+    } else if (text.startsWith('#')) {
+      const own = ownNameTargets(text, from)
+      if (!own) return
+      this.add(own.manifest, 'says what # means in', by)
+      for (const target of own.targets) await this.follow({ text: target, imported: true }, own.manifest, by)
+    } else if (isAbsolute(text)) this.addCode(text, why, by)
+    else await this.module(text, from, why, { by })
+  }
 }
 
 const PROGRAMS = /\.([cm]?[jt]sx?|json5?|ya?ml|toml|sh|bash|zsh|fish|py|rb|pl|php|lua|ps1|bat|cmd|wasm|node|so)$/i
