@@ -168,6 +168,14 @@ export const apply = ctx => ctx.on('session/created', () => {
       text: sk-s3cret0123456789abcdef
       secret: !js "process.env.X ?? 's3cret-m'"
       token: !env [NOT_SET, s3cret-n]
+      glued: { PGPASSWORD: s3cret-o, GITHUB_PAT: s3cret-p, API_KEY_2: s3cret-q, token1: s3cret-r, X-Auth: s3cret-s, pass: s3cret-t }
+      pairs: "Server=plain-l;Password=s3cret-u;AccountKey=s3cret-v== plain-m"
+      line: "API_KEY=s3cret-w mcp --token s3cret-x --page plain-n -H 'Authorization: token s3cret-y' plain-o"
+      json: '{"apiKey": "s3cret-z", "page": "plain-p"}'
+      addresses: ["pg://u:s3cret@s3cret@plain-q/x", "pg://u:a/s3cret@plain-r/x", "https://s3cret@plain-s/x", "https://plain-t:4873/@scope/x"]
+      hook: https://hooks.slack.com/services/T0/B0/s3cret
+      by: { sk-s3cret0123456789abcdef: plain-u }
+      chosen: !js "env.TOKEN === 'x' ? 'password=s3cret' : 'plain-v'"
       apiKeyEnv: plain-g
       maxTokensKey: plain-h
       tokenizer: plain-i
@@ -178,7 +186,7 @@ export const apply = ctx => ctx.on('session/created', () => {
       const { code, stdout } = await cambium(['config', 'show', ...json, 'x'])
       expect(code).toBe(0)
       expect(stdout).not.toMatch(/s3cret|12345678901/)
-      for (const letter of 'abcdefghijk') expect(stdout).toContain(`plain-${letter}`)
+      for (const letter of 'abcdefghijklmnopqrstuv') expect(stdout).toContain(`plain-${letter}`)
     }
     const { stdout } = await cambium(['config', 'show', '--set', 'openai.providers.x.apiKey=s3cret'])
     expect(stdout).not.toContain('s3cret')

@@ -10,7 +10,7 @@ import { escapeControls } from '../printable.ts'
 import type { LayerName, LayerOptions } from './layer.ts'
 import { shippedTree } from './layers.ts'
 import { allRows } from './project-content.ts'
-import { isSecretKey, isSecretOption, MASK, maskLiterals, maskText } from './secrets.ts'
+import { isSecretKey, isSecretOption, MASK, maskLiterals, maskLooks, maskText } from './secrets.ts'
 import { expressionText, type Written } from './tree-yaml.ts'
 
 export interface ShowOptions {
@@ -139,7 +139,7 @@ export class TreeView {
       return { kind: 'list', items, ...(items.length ? {} : this.noted(value.spot)) }
     }
     const entries = [...value.entries].map(([name, entry]): [string, Written] => [
-      name,
+      maskLooks(name),
       this.value(entry.value, entry.spot, name, hidden),
     ])
     return { kind: 'map', entries, ...(entries.length ? {} : this.noted(value.spot)) }
@@ -147,7 +147,7 @@ export class TreeView {
 
   private expression({ tag, text, fallback, spot }: Expression, hidden: boolean): Written {
     if (tag === '!js') {
-      const source = hidden ? maskLiterals(text) : maskText(text)
+      const source = maskLiterals(text, hidden)
       return { kind: 'expression', source: { tag, text: source }, ...this.noted(spot, source === text ? '' : 'masked') }
     }
     const set = this.env[text] !== undefined
