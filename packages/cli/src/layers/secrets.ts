@@ -44,7 +44,7 @@ export function isSecretOption(text: string): boolean {
 /** `name: value`, `"name": "value"`, `NAME=value`, `--name value`, wherever they stand; of a header all that follows is one. */
 const NAMED = new RegExp(
   [
-    /(?<![\w.-])(?<name>[A-Za-z_][\w.-]*)["']?(?:\s*:\s*|\s*=(?![=>])\s*)/,
+    /(?<![\w.-])-{0,2}(?<name>[A-Za-z_][\w.-]*)["']?(?:\s*:\s*|\s*=(?![=>])\s*)/,
     /(?<=(?:^|[\s"'])--?)(?<option>[A-Za-z][\w.-]*)\s+(?!-)/,
   ]
     .map(({ source }) => source)
