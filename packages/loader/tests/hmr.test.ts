@@ -274,6 +274,49 @@ describe('a mistake', () => {
     expect(await mended('more.yml', 'konfig: { word: new }', 'config: { word: newer }')).toContain('more:inner newer')
   })
 
+  test('in the tree that is undone is told so', async () => {
+    const before = readFileSync(join(run.folder, 'cordis.yml'), 'utf8')
+    await refused('cordis.yml', 'word: a', 'words: [')
+    expect(await run.reloaded(() => run.write('cordis.yml', before))).toEqual([
+      'hmr: cordis.yml → mended, nothing to reload',
+    ])
+  })
+
+  test('in the tree keeps modules back until it is mended, and no longer', async () => {
+    await refused('more.yml', 'config:', 'konfig:')
+    await refused('inner.ts', 'config.word', "config.word + '!'")
+    expect(await mended('more.yml', 'konfig:', 'config:')).toEqual([
+      'more:inner gone',
+      'more:inner newer!',
+      'hmr: more.yml → more:inner reloaded in time',
+    ])
+  })
+
+  test('that the module and the tree make together is over when either is mended', async () => {
+    const needy = plugin('config.text').replace('const row', "if (!config.text) throw new Error('no text'); const row")
+    const { account } = await run.refused(() => run.write('inner.ts', needy))
+    expect(account).toContain('no text\n')
+    expect(await mended('more.yml', 'word:', 'text:')).toEqual([
+      'more:inner gone',
+      'more:inner newer',
+      'hmr: more.yml → more:inner reloaded in time',
+    ])
+  })
+
+  test('of a row that is new is over when its file is mended, or is there', async () => {
+    const row = '- { id: fresh, name: ./fresh.ts }\n'
+    const add = () => run.write('more.yml', readFileSync(join(run.folder, 'more.yml'), 'utf8') + row)
+    await run.refused(add)
+    const { account } = await run.refused(() => run.write('fresh.ts', 'export const apply = (\n'))
+    expect(account).toMatch(/\(row more:fresh\), fresh.ts:2:1\n/)
+    await run.refused(() => run.write('fresh.ts', plugin('said', "import { said } from './fresh-part.ts'")))
+    await run.refused(() => run.write('fresh-part.ts', "throw new Error('part')\n"))
+    expect(await run.reloaded(() => run.write('fresh-part.ts', "export const said = 'fresh'\n"))).toEqual([
+      'more:fresh fresh',
+      'hmr: fresh-part.ts → more:fresh added in time',
+    ])
+  })
+
   test('names the file as it is, in stacks too', async () => {
     const file = 'plain.js'
     const said = await reloaded(

@@ -2,7 +2,7 @@
 
 import { basename } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { errorMessage, HarnessError } from '@cambium/core'
+import { type Context, errorMessage, HarnessError } from '@cambium/core'
 import type { FileChange } from '@cambium/store'
 import { mistakesOf } from '../mistakes.ts'
 import { trackModules } from '../modules/module.ts'
@@ -10,8 +10,8 @@ import { forgetRequired, requiredEdges, requiredModules } from '../modules/requi
 import type { ModuleTracking } from '../modules/tracking.ts'
 import type { TreeChange } from '../tree/tree-change.ts'
 import { type HotTree, HotWatch } from './hot-watch.ts'
-import { refusedText, reloadedLine, restartLine } from './reload-report.ts'
-import { forgetLinks, rowFile } from './row-file.ts'
+import { mendedLine, refusedText, reloadedLine, restartLine } from './reload-report.ts'
+import { forgetLinks, refusedFiles, rowFile } from './row-file.ts'
 
 let shared: Promise<HotReload> | undefined
 
@@ -37,8 +37,10 @@ export class HotReload {
   private readonly watch: HotWatch
   private waiting: FileChange[] = []
   private running = false
-  /** Changed modules that are not what runs, since their reload was refused; true when others were to blame. */
-  private readonly refused = new Map<string, boolean>()
+  /** Changed modules that are not what runs, since their reload was refused. */
+  private readonly refused = new Set<string>()
+  /** Trees of which the last word was that their own files are not what runs. */
+  private readonly wrong = new WeakSet<Context>()
 
   constructor(tracking: ModuleTracking) {
     this.tracking = tracking
@@ -87,25 +89,34 @@ export class HotReload {
     await this.tracking.flush()
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
-    const trees = new Set(this.distinct().filter(({ loader }) => paths.some(path => loader.files.includes(path))))
+    const ownFiles = ({ loader }: HotTree) => paths.filter(path => loader.files.includes(path))
+    const edited = this.distinct().filter(tree => ownFiles(tree).length)
+    const trees = new Set([...edited, ...this.refusing(this.above(files))])
     const tell = (outcomes: readonly Outcome[]) => {
       for (const { tree, change, mistakes } of outcomes) {
-        const ofTree = (path: string) => tree.loader.files.includes(path) || files.includes(pathToFileURL(path).href)
-        const reason = paths.filter(ofTree)
+        const own = ownFiles(tree)
+        const reason = paths.filter(path => own.includes(path) || files.includes(pathToFileURL(path).href))
         // A tree that ends meanwhile has nothing to say.
         if (mistakes?.some(({ code }) => code === 'TREE_DISPOSED')) continue
-        if (mistakes) tree.log.error(refusedText(reason, mistakes))
+        if (mistakes) {
+          tree.log.error(refusedText(reason, mistakes))
+          if (own.length) this.wrong.add(tree.root)
+          continue
+        }
         const line = change && reloadedLine(reason, change, performance.now() - since)
+        const mended = this.wrong.delete(tree.root) && own.length > 0
         if (line) tree.log.info(line)
+        else if (mended) tree.log.info(mendedLine(own))
       }
     }
-    const batch = this.batch(files, trees.size > 0)
-    // A tree's file that is mended does not wait for modules that are not.
-    const another = batch.size > 0 && !files.length
-    const tried = await this.attempt(batch, trees, outcomes => {
+    const batch = this.batch(files)
+    // Another config, or another row, may be what refused modules were waiting for. If not, the rest does not wait for them.
+    const more = edited.length ? this.batch([...files, ...this.refused]) : batch
+    const another = more.size > batch.size
+    const tried = await this.attempt(more, trees, outcomes => {
       if (!another || !outcomes.some(refused)) tell(outcomes)
     })
-    if (another && tried.some(refused)) await this.attempt(new Set(), trees, tell)
+    if (another && tried.some(refused)) await this.attempt(batch, trees, tell)
     this.watch.update()
   }
 
@@ -117,7 +128,8 @@ export class HotReload {
     const [kept] = requiredModules(above)
     if (kept)
       return this.restart(file, `Node has one version only of what is required as an ES module, ${basename(kept)}`)
-    return above.size > 1 || this.tracking.graph.has(file) || this.targets(above).length > 0
+    if (above.size > 1 || this.tracking.graph.has(file)) return true
+    return this.targets(above).length > 0 || this.refusing(above).length > 0
   }
 
   private restart(file: string, why: string): false {
@@ -136,13 +148,12 @@ export class HotReload {
   }
 
   /** The files, and those refused before that have to do with them: others may stay broken. */
-  private batch(files: readonly string[], mended: boolean): Set<string> {
+  private batch(files: readonly string[]): Set<string> {
     const batch = new Set(files)
-    for (const [file, innocent] of this.refused) if (mended && innocent) batch.add(file)
     for (let size = -1; size !== batch.size; ) {
       size = batch.size
       const above = this.above(batch)
-      for (const file of this.refused.keys()) if ([...this.above([file])].some(one => above.has(one))) batch.add(file)
+      for (const file of this.refused) if ([...this.above([file])].some(one => above.has(one))) batch.add(file)
     }
     return batch
   }
@@ -155,7 +166,12 @@ export class HotReload {
     })
   }
 
-  /** Reloads what stands above the files, and `trees`, whose own files changed. */
+  /** Trees that would have other rows above the files than they have. */
+  private refusing(above: ReadonlySet<string>): HotTree[] {
+    return this.distinct().filter(({ loader }) => refusedFiles(loader).some(file => above.has(file)))
+  }
+
+  /** Reloads what stands above the files, and `trees` from their own files. */
   private async attempt(
     batch: ReadonlySet<string>,
     trees: ReadonlySet<HotTree>,
@@ -188,7 +204,7 @@ export class HotReload {
     if (!taken) restore()
     await this.tracking.end(taken ? 'commit' : 'discard')
     for (const file of batch) this.refused.delete(file)
-    if (refusals.length) for (const file of batch) this.refused.set(file, !refusals.some(isToBlame))
+    if (refusals.length) for (const file of batch) this.refused.add(file)
   }
 }
 
@@ -200,11 +216,6 @@ const NOTHING: ReadonlySet<string> = new Set()
 function withoutFailed({ loader }: HotTree, change: TreeChange): TreeChange {
   const failed = new Set(loader.rows().flatMap(({ row, state }) => (state === 'failed' ? row.id : [])))
   return { ...change, remounted: change.remounted.filter(id => !failed.has(id)) }
-}
-
-/** Whether the mistakes are those of a row that was to be reloaded. */
-function isToBlame({ remount, mistakes = [] }: Outcome): boolean {
-  return mistakes.some(({ where = '' }) => [...where.matchAll(/\(row ([^)]*)\)/g)].some(([, id]) => remount.has(id!)))
 }
 
 function mistakesFrom(error: unknown): readonly HarnessError[] {

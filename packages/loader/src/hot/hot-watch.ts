@@ -8,7 +8,7 @@ import { type FileChange, type FileWatch, watchFiles } from '@cambium/store'
 import { requiredEdges } from '../modules/require-cache.ts'
 import type { ModuleTracking } from '../modules/tracking.ts'
 import type { TreeLoader } from '../tree/tree-loader.ts'
-import { rowFile } from './row-file.ts'
+import { refusedFiles, rowFile } from './row-file.ts'
 
 export interface HotTree {
   /** Tells one tree from another, however many rows have the plugin. */
@@ -106,10 +106,8 @@ export class HotWatch {
     const paths = new Set(this.framework)
     for (const { loader } of this.trees) {
       for (const file of loader.files) paths.add(file)
-      for (const row of loader.rows()) {
-        const file = rowFile(row)
-        if (file && this.tracking.tracks(file)) modules.add(file)
-      }
+      const named = [...loader.rows().flatMap(row => rowFile(row) ?? []), ...refusedFiles(loader)]
+      for (const file of named) if (this.tracking.tracks(file)) modules.add(file)
     }
     for (const file of modules) paths.add(fileURLToPath(file))
     return [...paths]

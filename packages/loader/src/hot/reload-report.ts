@@ -22,6 +22,11 @@ export function reloadedLine(paths: readonly string[], change: TreeChange, ms: n
   return said.length ? `${names(paths)} → ${said.join(', ')} in ${Math.round(ms)} ms` : undefined
 }
 
+/** Of files that say again what runs. */
+export function mendedLine(paths: readonly string[]): string {
+  return `${names(paths)} → mended, nothing to reload`
+}
+
 /** The mistakes of a reload that was refused, each with the lines that it is in. */
 export function refusedText(paths: readonly string[], mistakes: readonly HarnessError[]): string {
   const shown = new Set<string>()

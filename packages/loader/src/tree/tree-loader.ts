@@ -5,6 +5,7 @@
  */
 
 import { type Context, type Fiber, HarnessError, type HarnessError as Refusal, rowOf, Service } from '@cambium/core'
+import type { Row } from '../file/row.ts'
 import type { RowEntry } from './identity.ts'
 import type { RowState } from './row-state.ts'
 import type { ChangeCause, ChangeOptions, CreateOptions, ReloadOptions, RowInput, TreeChange } from './tree-change.ts'
@@ -32,6 +33,7 @@ export interface LoaderHost {
   entries(): Iterable<RowEntry>
   rows(): RowState[]
   files(): readonly string[]
+  refused(): readonly Row[]
   reload(caller: Context, options: ReloadOptions): Promise<TreeChange>
   create(caller: Context, row: RowInput, options: CreateOptions): Promise<TreeChange>
   update(caller: Context, id: string, changes: Partial<RowInput>, options: ChangeOptions): Promise<TreeChange>
@@ -56,6 +58,11 @@ export class TreeLoader extends Service {
   /** Absolute paths of all files that the tree was read from, or that its last reading looked for. */
   get files(): readonly string[] {
     return this.host.files()
+  }
+
+  /** The rows of the last reload if it was refused: what their plugins' mistakes keep the tree from being. */
+  get refused(): readonly Row[] {
+    return this.host.refused()
   }
 
   /**

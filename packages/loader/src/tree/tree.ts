@@ -81,6 +81,7 @@ export class Tree {
   private readonly state = new KeptState()
   private readonly askers = new Askers()
   private listed: readonly Row[] = []
+  private refused: readonly Row[] = []
   private queue: Promise<unknown> = Promise.resolve()
   private nextReload: NextReload | undefined
   private started = false
@@ -94,6 +95,7 @@ export class Tree {
       entries: () => this.mounts.list().map(mount => mount.entry),
       rows: () => this.rows(),
       files: () => options.reading?.files ?? [],
+      refused: () => this.refused,
       idle: async () => void (await this.queue),
       reload: (caller, wanted) => this.ask(caller, () => this.reload(wanted)),
       create: (caller, row, given) => this.alter(caller, { what: 'create', row, options: given }),
@@ -126,7 +128,11 @@ export class Tree {
       this.nextReload = undefined
       const { reading } = this.options
       const file = reading?.read()
-      const change = await this.change(file ? flatten(file.rows) : this.listed, wanted)
+      const rows = file ? flatten(file.rows) : this.listed
+      // Until all of it has gone well.
+      this.refused = rows
+      const change = await this.change(rows, wanted)
+      this.refused = []
       if (file) reading?.accept(file)
       return change
     })
