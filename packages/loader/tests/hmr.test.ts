@@ -242,6 +242,14 @@ describe('a mistake', () => {
     expect(await mended('part.js', 'const =', 'const')).toContain('plain hello.')
   })
 
+  test('in an import is shown where it stands', async () => {
+    const { account } = await refused('mid.ts', './lib/deep.ts', './lib/deap.ts')
+    expect(account).toContain('(row greet), mid.ts:1:22\n')
+    const { account: other } = await refused('mid.ts', './lib/deap.ts', 'deep')
+    expect(other).toContain('(row greet), mid.ts:1:22\n')
+    expect(await mended('mid.ts', "'deep'", "'./lib/deep.ts'")).toContain('greet three common')
+  })
+
   test('that `apply` throws brings the former module back', async () => {
     const { said, account } = await refused(
       'plain.js',

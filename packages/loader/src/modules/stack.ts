@@ -1,16 +1,22 @@
 /** What errors say about the place in somebody's own code. */
 
 import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { errorMessage } from '@cambium/core'
 import { labelOf } from '../file/source.ts'
 import { plainText } from './url.ts'
 
+/** What imports modules stands in the stack of what it did not find. */
+const OURS = new URL('./', import.meta.url).href
+
 /** The innermost frame outside of packages: `plugins/gate.ts:12:9`. */
 export function ownFrame(error: unknown): string | undefined {
   for (const line of (error instanceof Error && error.stack?.split('\n')) || []) {
     const at = /^ +at .*?((?:file:\/\/|\/)[^\s()]+?)(?:\?[^:()]*)?:(\d+):(\d+)\)?$/.exec(line)
-    if (at && !/node_modules|node:internal/.test(line)) return `${fileLabel(at[1]!)}:${at[2]}:${at[3]}`
+    if (!at || /node_modules|node:internal/.test(line) || line.includes(OURS)) continue
+    return `${fileLabel(at[1]!)}:${at[2]}:${at[3]}`
   }
   return undefined
 }
@@ -37,10 +43,35 @@ export async function importProblem(
     return { problem: compiled[4]!, place, syntax: true }
   }
   const problem = lines[0]!.replace(/(module '| imported from )(\/[^']+)/g, (_, before, path) => before + labelOf(path))
-  if (!(error instanceof SyntaxError)) return { problem, place: ownFrame(error), syntax: false }
+  if (!(error instanceof SyntaxError))
+    return { problem, place: importPlace(error, lines) ?? ownFrame(error), syntax: false }
   let place = headPlace(error.stack ?? '')
   for (const file of new Set([url, ...suspects])) place ??= headPlace(await checkSyntax(file))
   return { problem, place, syntax: true }
+}
+
+/** Where the import or `require` stands that leads to nothing: Node names the file alone. */
+function importPlace(error: unknown, [first = '']: readonly string[]): string | undefined {
+  const [, missing, importer] = /^Cannot find (?:module|package) '([^']+)'(?: imported from (.+))?$/.exec(first) ?? []
+  const file = importer ?? (error as { requireStack?: string[] }).requireStack?.[0]
+  if (missing === undefined || file === undefined) return undefined
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch {
+    // It is no file, or is gone meanwhile.
+    return undefined
+  }
+  const leadsThere = (name: string) =>
+    name === missing ||
+    name.startsWith(`${missing}/`) ||
+    (name.startsWith('.') && resolve(dirname(file), name) === missing)
+  for (const { 2: name, index } of text.matchAll(/(['"])([^'"\n]+)\1/g)) {
+    if (!leadsThere(name!)) continue
+    const before = text.slice(0, index).split('\n')
+    return `${fileLabel(file)}:${before.length}:${before.at(-1)!.length + 1}`
+  }
+  return undefined
 }
 
 /** Node begins its account of a syntax error with the file and the line, and marks the column below. */
