@@ -107,7 +107,8 @@ let required
  * what compiles CommonJS would make a copy.
  */
 export async function readyForRequire(url, doors) {
-  if (/\.m[jt]s$/.test(url) || (!/\.c[jt]s$/.test(url) && systemOf(url) === 'module')) return
+  if (!url.startsWith('file:') || /\.m[jt]s$/.test(url) || (!/\.c[jt]s$/.test(url) && systemOf(url) === 'module'))
+    return
   required ??= Promise.all(doors.map(door => import(door))).then(() => {
     const require = module.createRequire(import.meta.url)
     for (const door of doors) require(fileURLToPath(door))

@@ -2,9 +2,8 @@
 
 import { homedir } from 'node:os'
 import { basename, dirname, isAbsolute, relative, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { HarnessError } from '@cambium/core'
-import { type Expression, placeOf, ROW_KEYS, type Row, type Spot, type Value } from '@cambium/loader'
+import { type Expression, placeOf, ROW_KEYS, type Row, type Spot, urlPath, type Value } from '@cambium/loader'
 import { homeFolder } from '@cambium/store'
 import { escapeControls } from '../printable.ts'
 import type { LayerName, LayerOptions } from './layer.ts'
@@ -209,7 +208,7 @@ function placed(spot: Spot): { readonly layer: LayerName; readonly at: string } 
 }
 
 function absoluteName(name: string, from: string): string {
-  if (name.startsWith('file:')) return fileURLToPath(name)
+  if (name.startsWith('file:')) return urlPath(name) ?? name
   return /^\.{1,2}(\/|$)/.test(name) ? resolve(dirname(from), name) : name
 }
 

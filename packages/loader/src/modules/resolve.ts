@@ -13,11 +13,15 @@ export type Resolution = { readonly url: string } | { readonly problem: string; 
 export async function resolveModule(specifier: string, from: string): Promise<Resolution> {
   if (/^(data|node):/.test(specifier)) return { url: specifier }
   const local = localPath(specifier, from)
+  // No file has such a name, and Node throws at it.
+  if (local?.includes('\0') || (specifier.startsWith('file:') && local === undefined)) {
+    return { problem: `${JSON.stringify(specifier)} names no file of this machine`, fix: 'write its path' }
+  }
   return local === undefined ? await resolveBare(specifier, from) : resolveFile(local)
 }
 
 function localPath(specifier: string, from: string): string | undefined {
-  if (specifier.startsWith('file:')) return fileURLToPath(specifier)
+  if (specifier.startsWith('file:')) return urlPath(specifier)
   if (/^\.{1,2}(\/|$)/.test(specifier)) return resolve(dirname(from), specifier)
   return isAbsolute(specifier) ? specifier : undefined
 }
@@ -91,5 +95,15 @@ function ownName(folder: string): string | undefined {
 
 /** The path of a file that another one names: relative to it, absolute, or a `file:` URL. */
 export function fileNamed(name: string, from: string): string {
-  return resolve(dirname(from), name.startsWith('file:') ? fileURLToPath(name) : name)
+  return resolve(dirname(from), urlPath(name) ?? name)
+}
+
+/** The path of a `file:` URL; undefined for one that leads to no file here, and for what is none. */
+export function urlPath(url: string): string | undefined {
+  if (!url.startsWith('file:')) return undefined
+  try {
+    return fileURLToPath(url)
+  } catch {
+    return undefined
+  }
 }
