@@ -80,6 +80,10 @@ describe('a specifier', () => {
     const undoOwning = setInstallation({ resolve, owns: specifier => specifier === 'near' })
     expect(await which('near'), 'unless the installation owns the name').toBe('near of the installation')
     undoOwning()
+    const shipped = () => [{ specifier: '@far/room/plugin', name: 'plugin', provide: [], inject: [] }]
+    const undoShipped = setInstallation({ resolve, shipped })
+    await expect(which('@far/room/plugn')).rejects.toThrow('the installation has no plugin "@far/room/plugn"')
+    undoShipped()
     await expect(which('far')).rejects.toThrow('no package "far" was found')
   })
 

@@ -103,7 +103,7 @@ export class TreeFiles {
             ? 'save it as UTF-8'
             : where
               ? 'correct the path; it is relative to the file that names it'
-              : 'name a file that exists'
+              : 'name a file that exists, or make one with an agent in it: cordis create app <name>'
       this.mistakes.push(
         new HarnessError('TREE_FILE_UNREADABLE', `${createSource(file).label}: ${what}`, { where, fix, cause: error }),
       )

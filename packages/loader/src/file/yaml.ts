@@ -42,13 +42,13 @@ export function parseYaml(text: string, source: Source, mistakes: HarnessError[]
   if (doc.errors.length) {
     // A parser that has lost its way stumbles on: only the first word of it counts, unless the mistakes are separate.
     const separate = doc.errors.filter((error, index) => index === 0 || error.code === 'DUPLICATE_KEY')
-    mistakes.push(...separate.map(error => syntaxMistake(error, body, source)))
+    mistakes.push(...separate.map(error => syntaxMistake(error, doc.errors, body, source)))
     return undefined
   }
   return doc.contents ? new Reader(doc, source, mistakes).read(doc.contents) : undefined
 }
 
-function syntaxMistake(error: YAMLError, text: string, source: Source): HarnessError {
+function syntaxMistake(error: YAMLError, all: readonly YAMLError[], text: string, source: Source): HarnessError {
   const where = placeOf({ source, offset: error.pos[0] })
   if (error.code === 'DUPLICATE_KEY') {
     const key = /^[^\s:]+/.exec(text.slice(error.pos[0]))?.[0] ?? ''
@@ -70,6 +70,20 @@ function syntaxMistake(error: YAMLError, text: string, source: Source): HarnessE
   if (/^ *\t/.test(line)) {
     const fix = 'indent with spaces: YAML allows no tabs there'
     return new HarnessError('TREE_SYNTAX', 'a tab indents this line', { where, fix })
+  }
+  // A value that goes on below is the parser's guess; whoever wrote it meant another key.
+  if (error.code === 'BLOCK_AS_IMPLICIT_KEY' && all.some(({ code }) => code === 'MULTILINE_IMPLICIT_KEY')) {
+    const offset = error.pos[0] + /^.*\s*/.exec(text.slice(error.pos[0]))![0].length
+    return new HarnessError('TREE_SYNTAX', 'this line is indented further than the key above it', {
+      where: placeOf({ source, offset }),
+      fix: 'let it begin in the column of that key',
+    })
+  }
+  if (error.message.startsWith('Sequence item without')) {
+    return new HarnessError('TREE_SYNTAX', 'this line is neither an item of the list nor indented like a key of one', {
+      where,
+      fix: 'let it begin in the column of the keys above it, or with `- `',
+    })
   }
   const rest = text.slice(error.pos[0]).split('\n', 1)[0]!
   const [first = ''] = error.message.split('\n')

@@ -68,6 +68,8 @@ async function resolveBare(specifier: string, from: string): Promise<Resolution>
   const fix = existsSync(bare)
     ? `did you mean "./${specifier}"? A relative file begins with ./`
     : (hint ?? `install ${name} beside the tree, or correct the name`)
+  if (installed === undefined && (await shippedPlugins()).some(plugin => packageName(plugin.specifier) === name))
+    return { problem: `the installation has no plugin "${specifier}"`, fix }
   return { problem: `no package "${name}" was found, neither beside the tree nor in the installation`, fix }
 }
 
