@@ -6,6 +6,7 @@ import { claim } from './claim.ts'
 import { strayLayers } from './file/layers.ts'
 import type { TreeSource } from './file/load.ts'
 import { mistakesOf } from './mistakes.ts'
+import { isTold } from './modules/told-errors.ts'
 
 export interface StartOptions extends BootOptions {
   /** Bound of an orderly end, in milliseconds; after it the process ends as it is. */
@@ -118,13 +119,16 @@ function listenForEnd(stop: (reason: string) => Promise<void>, complain: (error:
     if (code !== undefined) process.exit(SIGNALS[signal])
     begin(SIGNALS[signal], signal)
   }
-  const onUnhandled = (error: unknown) => {
+  const onUncaught = (error: unknown) => {
     complain(error)
     if (code === undefined) begin(1, 'failed')
   }
+  const onUnhandled = async (error: unknown) => {
+    if (!(await isTold(error))) onUncaught(error)
+  }
   for (const signal of Object.keys(SIGNALS)) process.on(signal, onSignal)
   process.on('unhandledRejection', onUnhandled)
-  process.on('uncaughtException', onUnhandled)
+  process.on('uncaughtException', onUncaught)
   return {
     code: () => code,
     forced,
@@ -133,7 +137,7 @@ function listenForEnd(stop: (reason: string) => Promise<void>, complain: (error:
       release()
       for (const signal of Object.keys(SIGNALS)) process.off(signal, onSignal)
       process.off('unhandledRejection', onUnhandled)
-      process.off('uncaughtException', onUnhandled)
+      process.off('uncaughtException', onUncaught)
     },
   }
 }

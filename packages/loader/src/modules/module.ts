@@ -2,6 +2,7 @@
 
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { HarnessError, type Plugin } from '@cambium/core'
+import { tellsOf } from './told-errors.ts'
 import type { ModuleTracking } from './tracking.ts'
 import { fileUrlOf, realUrl, withVersion } from './url.ts'
 import { ModuleVersions } from './versions.ts'
@@ -50,6 +51,7 @@ async function load(url: string): Promise<unknown> {
   try {
     return await import(withVersion(url, version))
   } catch (error) {
+    tellsOf(error)
     if (reload === undefined) failed.set(file, version)
     throw error
   }

@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { type Context, copyData, type Fiber, type HarnessError, stateOf, withRow } from '@cambium/core'
 import type { Row } from '../file/row.ts'
 import type { LoadedPlugin } from '../modules/module.ts'
+import { tellsOf } from '../modules/told-errors.ts'
 import { guarded } from './guard.ts'
 import { ENTRY, RowEntry, tagFiber } from './identity.ts'
 import type { MountState } from './row-state.ts'
@@ -82,6 +83,7 @@ export function createMount(plan: Plan, request: MountRequest): Mount {
     mark,
   }
   function failed(error: HarnessError) {
+    tellsOf(error.cause)
     mount.failure = error
     if (!mount.starting) request.failedLate(mount, error)
   }
