@@ -174,6 +174,18 @@ test('plugins from outside run on the one cordis of the process, whatever they a
   expect(reports).toEqual(names.map(name => `${name}: one Context, one LlmRuntime`).sort())
 }, 30_000)
 
+test('JavaScript may import the TypeScript of the plugin beside it', async () => {
+  const plugin = "import { word } from './word.ts'\nexport const apply = ctx => void console.log(word)\n"
+  user.write('mixed/package.json', '{ "type": "module" }')
+  user.write('mixed/word.ts', "export const word: string = 'shared'\n")
+  user.write('mixed/plain.js', plugin)
+  user.write('mixed/typed.ts', plugin)
+  user.write('mixed/cordis.yml', '- name: ./plain.js\n- name: ./typed.ts\n- name: ./end.js\n')
+  user.write('mixed/end.js', 'export const apply = ctx => void ctx.app.main(() => 0)\n')
+  const started = await run(bin('cordis'), ['start', 'mixed/cordis.yml', '--log-level', 'silent'])
+  expect(started).toEqual({ code: 0, stdout: 'shared\nshared\n', stderr: '' })
+}, 30_000)
+
 test('a changed file of a plugin from outside is live without a restart, with what imports it', async () => {
   const plugin = (name: string) => `
     import { Context } from '@cambium/core'

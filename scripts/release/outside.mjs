@@ -24,7 +24,7 @@ export function hook(urls) {
     if (Object.hasOwn(urls.own, request)) return fileURLToPath(urls.own[request])
     refuseDeclaration(request)
     try {
-      return original.call(this, request, ...rest)
+      return notDeclaredFile(urls, original.call(this, request, ...rest), request)
     } catch (error) {
       return fileURLToPath(lent(urls, request, error).url)
     }
@@ -69,6 +69,11 @@ function refuseDeclaration(specifier) {
 function notDeclared(resolved, specifier) {
   if (Object.hasOwn(table.lent, specifier)) refuseDeclaration(resolved.url)
   return resolved
+}
+
+function notDeclaredFile(urls, path, request) {
+  if (Object.hasOwn(urls.lent, request)) refuseDeclaration(path)
+  return path
 }
 
 const ours = url => ({ url, format: 'module', shortCircuit: true })

@@ -62,12 +62,22 @@ let tracking: Promise<ModuleTracking> | undefined
 /** Follows all imports from now on: who imported whom is known then, and changed files can be imported again. */
 export function trackModules(from: string): Promise<ModuleTracking> {
   tracking ??= (async () => {
-    const { ModuleTracking, readsTypeScript } = await import('./tracking.ts')
+    const { ModuleTracking } = await import('./tracking.ts')
     // Hooks on a thread of their own stay in order, and tsx keeps versions from those that were there before it.
-    if (!readsTypeScript()) await registerTsx(from, undefined).catch(() => {})
+    await readTypeScript(from)
     return ModuleTracking.install(versions)
   })()
   return tracking
+}
+
+/**
+ * For who is going to import TypeScript, before other imports begin: JavaScript may import the same files, and Node
+ * remembers of each file that it could not read it.
+ */
+export async function readTypeScript(from: string): Promise<void> {
+  const { readsTypeScript } = await import('./tracking.ts')
+  // Who imports it is told that it cannot be had.
+  if (!readsTypeScript()) await registerTsx(from, undefined).catch(() => {})
 }
 
 let tsx: Promise<unknown> | undefined

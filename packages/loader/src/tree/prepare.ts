@@ -9,6 +9,7 @@ import {
   type ImportModule,
   importModule,
   type LoadedPlugin,
+  readTypeScript,
   trackModules,
   versions,
 } from '../modules/module.ts'
@@ -48,6 +49,8 @@ const MAX_SUSPECTS = 4
 /** The plugin that reloads others, as a tree names it. */
 const HMR = /^(@cambium|cambium)\/loader\/hmr$/
 
+const TYPESCRIPT = /\.[cm]?tsx?$/
+
 /** Prepares rows together: modules load in parallel, each once. `slow` is told once which of them take long. */
 export async function prepareRows(
   rows: readonly Row[],
@@ -57,6 +60,8 @@ export async function prepareRows(
   // Only what is imported from then on can be reloaded.
   const hmr = rows.find(({ name }) => HMR.test(name))
   if (hmr && options.reloadable !== false) await trackModules(hmr.from)
+  const typed = rows.find(({ kind, name }) => kind === 'plugin' && TYPESCRIPT.test(name))
+  if (typed && !options.import) await readTypeScript(typed.from)
   const loadingRows = new Set<Row>()
   const notice = setTimeout(() => slow([...loadingRows]), options.noticeMs ?? NOTICE_MS)
   const modules = new Map<string, Promise<Loaded>>()
@@ -174,6 +179,8 @@ function fixOf(error: unknown, problem: string, syntax: boolean): string {
   // `import` of what is missing, and `require`.
   if (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') return 'install or correct what the file imports'
   if (/does not provide an export named/.test(problem)) return 'correct the name in that import'
+  if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /extension "\.[cm]?tsx?"/.test(problem))
+    return 'JavaScript that imports TypeScript is read by this Node only beside a row in TypeScript, or with --watch: name one'
   return syntax
     ? 'correct the syntax of that file, or of one that it imports'
     : 'the file threw while it was loaded: correct it, or something that it imports'
