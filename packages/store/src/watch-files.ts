@@ -28,6 +28,8 @@ export interface FileWatch {
    * it are told. One that stays keeps what is known of it.
    */
   update(files: Iterable<string>): void
+  /** Whatever these files hold once they have settled is told, also when that was told before. */
+  doubt(files: Iterable<string>): void
   close(): void
 }
 
@@ -49,6 +51,8 @@ const SLOW_FACTOR = 2
 export function watchFiles(listener: (changes: readonly FileChange[]) => void, options: WatchOptions = {}): FileWatch {
   return new Watch(listener, options)
 }
+
+const UNKNOWN: Content = { signature: '', hash: undefined, empty: false }
 
 interface Watched extends Trail {
   /** What was told last. */
@@ -104,6 +108,15 @@ class Watch implements FileWatch {
     if (this.files.size && !this.rechecking) this.recheckIn(this.trails.polled ? POLL_MS : RECHECK_MS)
   }
 
+  doubt(files: Iterable<string>) {
+    for (const path of files) {
+      const file = this.files.get(resolve(path))
+      if (!file) continue
+      file.told = UNKNOWN
+      this.hint(file)
+    }
+  }
+
   close() {
     this.closed = true
     clearTimeout(this.settling)
@@ -114,8 +127,7 @@ class Watch implements FileWatch {
   }
 
   private add(path: string) {
-    const told = { signature: '', hash: undefined, empty: false }
-    const file: Watched = { path, steps: [], told, signature: '', lackingSince: undefined, slow: false }
+    const file: Watched = { path, steps: [], told: UNKNOWN, signature: '', lackingSince: undefined, slow: false }
     this.files.set(path, file)
     // Watched first, read then: what comes in between is in what is read, or heard of.
     this.trails.follow(file)
