@@ -30,6 +30,8 @@ const FILES = {
 - { id: counter, name: ./counter.ts }
 - { id: reader, name: ./reader.ts }
 - { id: fragile, name: ./fragile.ts, required: false }
+- { id: one, name: ./one.js }
+- { id: other, name: ./other.js }
 `,
   'more.yml': '- { id: inner, name: ./inner.ts, config: { word: old } }\n',
   'greet.ts': plugin('mid()', "import { mid } from './mid.ts'"),
@@ -74,6 +76,9 @@ export function apply(ctx) {
 `,
   'reader.ts': `export const inject = ['counter']\n${plugin('ctx.counter.say()')}`,
   'fragile.ts': 'export const apply = (\n',
+  'one.js': plugin('common', "import common from './common.cjs'"),
+  'other.js': plugin('common', "import common from './common.cjs'"),
+  'common.cjs': "module.exports = 'common'\n",
 }
 
 let run: Watching
@@ -265,6 +270,27 @@ describe('a mistake', () => {
     expect(await mended('plain.js', "throw new Error('no') ; ", '')).toContain('plain hello.')
   })
 
+  test('in CommonJS that several import ends nothing', async () => {
+    const { account } = await refused('common.cjs', "'common'", 'missing')
+    expect(account).toMatch(/^TREE_MODULE_FAILED: .* cannot be imported: missing is not defined\n/)
+    expect(await mended('common.cjs', 'missing', "'shared'")).toEqual([
+      'other gone',
+      'one gone',
+      'one shared',
+      'other shared',
+      'hmr: common.cjs → one, other reloaded in time',
+    ])
+  })
+
+  test('keeps back what was saved with it, and no longer', async () => {
+    await run.refused(() => {
+      edit('part.js', 'export const', 'export const =')
+      edit('common.cjs', "'shared'", "'kept back'")
+    })
+    const said = await mended('part.js', 'const =', 'const')
+    expect(said).toEqual(expect.arrayContaining(['plain hello.', 'one kept back', 'other kept back']))
+  })
+
   test('of a row that could not start is mended like any other', async () => {
     expect(await run.reloaded(() => run.write('fragile.ts', plugin("'mended'")))).toEqual([
       'fragile mended',
@@ -361,6 +387,26 @@ describe('a save', () => {
       'lazy back',
       'hmr: later.ts → lazy reloaded in time',
     ])
+  })
+
+  test('of a file that was gone for a moment, in which it was wanted, is reloaded though it is as before', async () => {
+    const later = readFileSync(join(run.folder, 'later.ts'), 'utf8')
+    const { account } = await run.refused(() => {
+      rmSync(join(run.folder, 'later.ts'))
+      edit('lazy.ts', "'lazy', later", "'lazily', later")
+    })
+    expect(account).toContain('Cannot find module')
+    expect(await run.reloaded(() => run.write('later.ts', later))).toContain('lazily back')
+  })
+
+  test('of a tree that goes on while another of its files is settled is not taken for an empty tree', async () => {
+    const tree = readFileSync(join(run.folder, 'cordis.yml'), 'utf8')
+    const said = await run.reloaded(() => {
+      run.write('cordis.yml', '')
+      edit('more.yml', 'text: newer', 'text: newest')
+      setTimeout(() => run.write('cordis.yml', tree), 600)
+    })
+    expect(said).toEqual(['more:inner gone', 'more:inner newest', 'hmr: more.yml → more:inner reloaded in time'])
   })
 
   test('of a file that is imported no longer concerns nobody above', async () => {

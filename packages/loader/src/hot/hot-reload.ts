@@ -8,6 +8,7 @@ import { mistakesOf } from '../mistakes.ts'
 import { trackModules } from '../modules/module.ts'
 import { forgetRequired, requiredEdges, requiredModules } from '../modules/require-cache.ts'
 import type { ModuleTracking } from '../modules/tracking.ts'
+import { dependentsOf } from '../tree/dependents.ts'
 import type { TreeChange } from '../tree/tree-change.ts'
 import { type HotTree, HotWatch } from './hot-watch.ts'
 import { mendedLine, refusedText, reloadedLine, restartLine } from './reload-report.ts'
@@ -37,8 +38,8 @@ export class HotReload {
   private readonly watch: HotWatch
   private waiting: FileChange[] = []
   private running = false
-  /** Changed modules that are not what runs, since their reload was refused. */
-  private readonly refused = new Set<string>()
+  /** Changed modules that are not what runs, since their reload was refused, and which of them were to blame: none is a tree. */
+  private readonly refused = new Map<string, ReadonlySet<string>>()
   /** Trees of which the last word was that their own files are not what runs. */
   private readonly wrong = new WeakSet<Context>()
 
@@ -86,6 +87,7 @@ export class HotReload {
     forgetLinks()
     // What is on its way was imported before, and is a row that can be reloaded only then.
     await Promise.all(this.distinct().map(({ loader }) => loader.idle()))
+    await this.watch.rest()
     await this.tracking.flush()
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
@@ -111,13 +113,24 @@ export class HotReload {
     }
     const batch = this.batch(files)
     // Another config, or another row, may be what refused modules were waiting for. If not, the rest does not wait for them.
-    const more = edited.length ? this.batch([...files, ...this.refused]) : batch
+    const more = edited.length ? this.batch([...files, ...this.refused.keys()]) : batch
     const another = more.size > batch.size
-    const tried = await this.attempt(more, trees, outcomes => {
-      if (!another || !outcomes.some(refused)) tell(outcomes)
+    const missed = this.watch.missed()
+    let outcomes = await this.attempt(more, trees, tried => {
+      if (!another || !tried.some(refused)) tell(tried)
     })
-    if (another && tried.some(refused)) await this.attempt(batch, trees, tell)
+    if (another && outcomes.some(refused)) outcomes = await this.attempt(batch, trees, tell)
+    if (outcomes.some(outcome => refused(outcome) || failedRows(outcome.tree).size)) this.watch.doubt(missed)
     this.watch.update()
+    this.waiting.push(...this.freed())
+  }
+
+  /** Modules that were refused for what no row has any longer. */
+  private freed(): FileChange[] {
+    return [...this.refused].flatMap(([file, guilty]) => {
+      if (!guilty.size || guilty.has(file) || this.targets(this.above(guilty)).length) return []
+      return { path: fileURLToPath(file), kind: 'changed' }
+    })
   }
 
   /** Whether the file is a module whose change can be had; when only a restart brings it, that is said. */
@@ -153,7 +166,10 @@ export class HotReload {
     for (let size = -1; size !== batch.size; ) {
       size = batch.size
       const above = this.above(batch)
-      for (const file of this.refused) if ([...this.above([file])].some(one => above.has(one))) batch.add(file)
+      for (const [file, guilty] of this.refused) {
+        const related = [...guilty].some(one => batch.has(one)) || [...this.above([file])].some(one => above.has(one))
+        if (related) batch.add(file)
+      }
     }
     return batch
   }
@@ -204,7 +220,21 @@ export class HotReload {
     if (!taken) restore()
     await this.tracking.end(taken ? 'commit' : 'discard')
     for (const file of batch) this.refused.delete(file)
-    if (refusals.length) for (const file of batch) this.refused.add(file)
+    if (!refusals.length) return
+    const guilty = new Set([...batch].filter(file => this.isToBlame(file, refusals)))
+    // One that is mended does not wait for the others.
+    for (const file of batch) this.refused.set(file, guilty.has(file) ? new Set([file]) : guilty)
+  }
+
+  /** Whether the mistakes are those of rows above the file, or of rows that restart with them. */
+  private isToBlame(file: string, refusals: readonly Outcome[]): boolean {
+    return this.targets(this.above([file])).some(({ tree, remount }) => {
+      const { mistakes = [] } = refusals.find(refusal => refusal.tree === tree) ?? {}
+      const blamed = mistakes.flatMap(({ where = '' }) => [...where.matchAll(/\(row ([^)]*)\)/g)].map(([, id]) => id!))
+      if (!blamed.length) return false
+      const restarting = dependentsOf(tree.root, remount)
+      return blamed.some(id => remount.has(id) || restarting.has(id))
+    })
   }
 }
 
@@ -213,9 +243,13 @@ const refused = ({ mistakes }: Outcome): boolean => mistakes !== undefined
 const NOTHING: ReadonlySet<string> = new Set()
 
 /** A row that could not be started before is tried each time. */
-function withoutFailed({ loader }: HotTree, change: TreeChange): TreeChange {
-  const failed = new Set(loader.rows().flatMap(({ row, state }) => (state === 'failed' ? row.id : [])))
+function withoutFailed(tree: HotTree, change: TreeChange): TreeChange {
+  const failed = failedRows(tree)
   return { ...change, remounted: change.remounted.filter(id => !failed.has(id)) }
+}
+
+function failedRows({ loader }: HotTree): Set<string> {
+  return new Set(loader.rows().flatMap(({ row, state }) => (state === 'failed' ? row.id : [])))
 }
 
 function mistakesFrom(error: unknown): readonly HarnessError[] {

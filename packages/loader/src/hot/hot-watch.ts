@@ -2,6 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Context } from '@cambium/core'
 import { type FileChange, type FileWatch, watchFiles } from '@cambium/store'
@@ -20,6 +21,8 @@ export interface HotTree {
 
 /** Times of files come from a clock that may be a tick or two behind. */
 const TICK_MS = 10
+/** What is written on and on is read as it is. */
+const REST_MS = 5000
 
 export class HotWatch {
   private readonly trees: ReadonlySet<HotTree>
@@ -31,6 +34,8 @@ export class HotWatch {
   private due = false
   /** When each file was last told of. */
   private readonly told = new Map<string, number>()
+  /** Files that are empty or gone, as far as that has been told. */
+  private readonly lacking = new Set<string>()
   /** What was imported before is older. */
   private importsSince: number
 
@@ -42,7 +47,10 @@ export class HotWatch {
     this.trees = trees
     this.tracking = tracking
     this.changed = changes => {
-      for (const { path } of changes) this.told.set(path, Date.now())
+      for (const { path } of changes) {
+        this.told.set(path, Date.now())
+        this.note(path)
+      }
       changed(changes)
     }
     this.importsSince = tracking.installedAt
@@ -52,6 +60,37 @@ export class HotWatch {
   /** From now on files are imported anew. */
   begin(): void {
     this.importsSince = Date.now()
+  }
+
+  /** Resolves when no tree's own file has just been written to, or is being written: what is read of them is whole then. */
+  async rest(): Promise<void> {
+    const end = performance.now() + REST_MS
+    while (performance.now() < end && this.isBeingWritten()) await setTimeout(TICK_MS)
+  }
+
+  private isBeingWritten(): boolean {
+    const files = [...this.trees].flatMap(({ loader }) => loader.files)
+    const restMs = (this.current?.settleMs ?? 0) - TICK_MS
+    return files.some(file => {
+      const { mtimeMs = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {}
+      const ageMs = Date.now() - mtimeMs
+      return (ageMs >= 0 && ageMs < restMs) || (isLacking(file) && !this.lacking.has(file))
+    })
+  }
+
+  /** What is empty or gone, and has not been told as such. */
+  missed(): string[] {
+    return [...this.watched].filter(file => isLacking(file) && !this.lacking.has(file))
+  }
+
+  /** What is missed now, or was `before`, is told when it is there again, also when it is as before. */
+  doubt(before: readonly string[]): void {
+    this.current?.files.doubt([...before, ...this.missed()])
+  }
+
+  private note(file: string): void {
+    if (isLacking(file)) this.lacking.add(file)
+    else this.lacking.delete(file)
   }
 
   /** Soon looks what there is to watch now. */
@@ -72,6 +111,7 @@ export class HotWatch {
     const before = this.watched
     this.watched = new Set(files)
     this.watching().update(files)
+    for (const file of files) if (!before.has(file)) this.note(file)
     // What was saved after its import and before it was watched is not what is loaded.
     const late = files.filter(file => !before.has(file) && this.savedSince(file))
     if (late.length) this.changed(late.map(path => ({ path, kind: 'changed' })))
@@ -132,4 +172,14 @@ function frameworkFiles(urls: readonly string[]): string[] {
       .filter(name => /\.[cm]?[jt]s$/.test(name))
       .map(name => join(sources, name))
   })
+}
+
+function isLacking(path: string): boolean {
+  try {
+    const stats = statSync(path, { throwIfNoEntry: false })
+    return !stats || (stats.isFile() && stats.size === 0)
+  } catch {
+    // Whoever reads it is told.
+    return false
+  }
 }
