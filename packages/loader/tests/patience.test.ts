@@ -87,3 +87,37 @@ test('a tree that is to end does not wait for what does not finish starting', as
   expect(await mounting).toBe('TREE_DISPOSED')
   expect(ends).toEqual(['early'])
 })
+
+test('a change whose rows are long in starting gives way to a newer one, and the former row runs again', async () => {
+  const runs: string[] = []
+  const plugin = (edition: string, start?: () => Promise<void>) => ({
+    apply() {
+      runs.push(edition)
+      return start?.()
+    },
+  })
+  const modules: Record<string, unknown> = { a: plugin('good') }
+  const tree = await boot('[{ id: a, name: a }]', modules)
+  const remount = new Set(['a'])
+
+  modules.a = plugin('hanging', () => new Promise(() => {}))
+  const newer = new AbortController()
+  const hanging = tree.ctx.loader.reload({ remount, giveWay: newer.signal })
+  const refused = expect(hanging).rejects.toThrow('a did not finish loading, and a newer change waits')
+  await first
+  modules.a = plugin('mended')
+  newer.abort()
+  const mended = tree.ctx.loader.reload({ remount })
+  await refused
+  await mended
+  expect(runs).toEqual(['good', 'hanging', 'good', 'mended'])
+  await tree.dispose()
+})
+
+test('one that starts in time does not', async () => {
+  const modules: Record<string, unknown> = { a: { apply() {} } }
+  const tree = await boot('[{ id: a, name: a }]', modules)
+  const change = await tree.ctx.loader.reload({ remount: new Set(['a']), giveWay: AbortSignal.abort() })
+  expect(change.remounted).toEqual(['a'])
+  await tree.dispose()
+})

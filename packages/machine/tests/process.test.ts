@@ -97,7 +97,7 @@ describe('how a command ended is told in separate facts', () => {
       onOutput: text => text.includes('leader') && controller.abort(),
     })
     expect(result).toMatchObject({ aborted: true, timedOut: false, signal: 'SIGKILL' })
-    expect(processState(pidIn(outputText(result)))).toBeUndefined()
+    await expect.poll(() => processState(pidIn(outputText(result))), { timeout: 5_000 }).toBeUndefined()
   })
 
   it('what outlives a stopped leader is ended as well', async () => {
@@ -110,7 +110,7 @@ describe('how a command ended is told in separate facts', () => {
       onOutput: text => text.includes('leader') && controller.abort(),
     })
     expect(result).toMatchObject({ aborted: true, signal: 'SIGTERM' })
-    expect(processState(pidIn(outputText(result)))).toBeUndefined()
+    await expect.poll(() => processState(pidIn(outputText(result))), { timeout: 5_000 }).toBeUndefined()
   })
 
   it('a listener that throws ends the command, and its error is the outcome', async () => {
@@ -301,7 +301,7 @@ describe('nothing outlives its owner', () => {
     expect(statSync(result.spill!.path).isFile()).toBe(true)
     expect(processState(pid)).toBeDefined()
     await fiber.dispose()
-    expect(processState(pid)).toBeUndefined()
+    await expect.poll(() => processState(pid), { timeout: 5_000 }).toBeUndefined()
     expect(() => statSync(dirname(result.spill!.path))).toThrow()
   })
 
@@ -318,7 +318,7 @@ describe('nothing outlives its owner', () => {
     for (const pid of pids) {
       stray.push(pid)
       expect(pid).toBeGreaterThan(1)
-      expect(processState(pid)).toBeUndefined()
+      await expect.poll(() => processState(pid), { timeout: 5_000 }).toBeUndefined()
     }
   })
 

@@ -38,6 +38,8 @@ export class HotReload {
   private readonly watch: HotWatch
   private waiting: FileChange[] = []
   private running = false
+  /** What the reload under way imports anew, and what tells it that a newer change waits. */
+  private current: { readonly above: ReadonlySet<string>; readonly newer: AbortController } | undefined
   /** Changed modules that are not what runs, since their reload was refused, and which of them were to blame: none is a tree. */
   private readonly refused = new Map<string, ReadonlySet<string>>()
   /** Trees of which the last word was that their own files are not what runs. */
@@ -71,7 +73,7 @@ export class HotReload {
 
   private async changed(changes: readonly FileChange[]): Promise<void> {
     this.waiting.push(...changes)
-    if (this.running) return
+    if (this.running) return this.giveWayTo(changes)
     this.running = true
     try {
       while (this.waiting.length) await this.reload(this.waiting.splice(0))
@@ -80,6 +82,16 @@ export class HotReload {
     } finally {
       this.running = false
     }
+  }
+
+  /** A reload whose rows do not come to an end of their start is given up for what mends it. */
+  private giveWayTo(changes: readonly FileChange[]): void {
+    const { above, newer } = this.current ?? {}
+    const concerned = changes.some(({ path }) => {
+      const files = this.above([pathToFileURL(path).href])
+      return [...files].some(file => above?.has(file)) || [...this.trees].some(tree => reads(tree, path))
+    })
+    if (concerned) newer?.abort()
   }
 
   private async reload(changes: readonly FileChange[]): Promise<void> {
@@ -199,15 +211,18 @@ export class HotReload {
     this.watch.begin()
     const restore = forgetRequired(above)
     await this.tracking.begin(above)
+    const newer = new AbortController()
+    this.current = { above, newer }
     const reload = async (target: Target): Promise<Outcome> => {
       try {
-        const change = await target.tree.loader.reload({ remount: target.remount })
+        const change = await target.tree.loader.reload({ remount: target.remount, giveWay: newer.signal })
         return { ...target, change: withoutFailed(target.tree, change) }
       } catch (error) {
         return { ...target, mistakes: mistakesFrom(error) }
       }
     }
     const outcomes = await Promise.all([...targets, ...others.map(tree => ({ tree, remount: NOTHING }))].map(reload))
+    this.current = undefined
     tell(outcomes)
     await this.settle(batch, outcomes.slice(0, targets.length), restore)
     return outcomes
@@ -239,6 +254,8 @@ export class HotReload {
 }
 
 const refused = ({ mistakes }: Outcome): boolean => mistakes !== undefined
+
+const reads = ({ loader }: HotTree, path: string) => loader.files.includes(path)
 
 const NOTHING: ReadonlySet<string> = new Set()
 

@@ -27,6 +27,8 @@ export interface ChangeRequest {
   readonly askers: ReadonlySet<string>
   /** Aborts when the tree is to end. */
   readonly ending: AbortSignal
+  /** See `ReloadOptions`. */
+  readonly giveWay?: AbortSignal | undefined
   /** Called when the rows run as wanted; what it throws undoes them. */
   readonly commit?: (() => void) | undefined
 }
@@ -69,7 +71,7 @@ export async function changeTree(
         mounts.patienceMs = 0
       })
     } else {
-      await mounts.settled(request.ending)
+      await mounts.settled(request.ending, request.giveWay)
       const outcome = await outcomeOf(mounts, added, { listed, dropped, restarting, start: request.start })
       throwMistakes(outcome.refusals, mounts.label)
       notices = outcome.notices

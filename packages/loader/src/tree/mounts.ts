@@ -62,9 +62,9 @@ export class Mounts {
   /**
    * Resolves when no plugin is loading or unloading.
    *
-   * @throws `TREE_SETTLE_TIMEOUT` when that takes too long, `TREE_DISPOSED` a while after `ending` has aborted
+   * @throws `TREE_SETTLE_TIMEOUT` when that takes too long, or takes long and `giveWay` aborts, `TREE_DISPOSED` a while after `ending` has aborted
    */
-  async settled(ending?: AbortSignal): Promise<void> {
+  async settled(ending?: AbortSignal, giveWay?: AbortSignal): Promise<void> {
     const ms = this.options.settleMs ?? SETTLE_MS
     let late: HarnessError | undefined
     let over = () => {}
@@ -75,11 +75,17 @@ export class Mounts {
       late ??= error()
       over()
     }
-    const timers = [setTimeout(() => expire(() => this.unsettled(this.busy(), ms)), ms)]
+    const timers = [setTimeout(() => expire(() => this.unsettled(this.busy(), ` within ${ms} ms`)), ms)]
     const onEnd = () => timers.push(setTimeout(() => expire(() => treeDisposed(this.label)), this.patienceMs))
     if (ending?.aborted) onEnd()
     ending?.addEventListener('abort', onEnd)
-    const notice = setTimeout(() => this.slow(this.rowsOf(this.busy())), this.options.noticeMs ?? NOTICE_MS)
+    const onNewer = () => expire(() => this.unsettled(this.busy(), ', and a newer change waits'))
+    const onSlow = () => {
+      this.slow(this.rowsOf(this.busy()))
+      if (giveWay?.aborted) onNewer()
+      giveWay?.addEventListener('abort', onNewer)
+    }
+    timers.push(setTimeout(onSlow, this.options.noticeMs ?? NOTICE_MS))
     try {
       for (let busy = this.busy(); busy.length; busy = this.busy()) {
         await Promise.race([Promise.allSettled(busy.map(fiber => fiber.inertia)), expired])
@@ -87,8 +93,8 @@ export class Mounts {
       }
     } finally {
       ending?.removeEventListener('abort', onEnd)
+      giveWay?.removeEventListener('abort', onNewer)
       for (const timer of timers) clearTimeout(timer)
-      clearTimeout(notice)
     }
   }
 
@@ -138,10 +144,10 @@ export class Mounts {
     return this.list().flatMap(({ fiber, plan }) => (fiber && fibers.includes(fiber) ? plan.row : []))
   }
 
-  private unsettled(busy: readonly Fiber[], ms: number): HarnessError {
+  private unsettled(busy: readonly Fiber[], why: string): HarnessError {
     const slow = this.rowsOf(busy)
     const names = listing(slow.length ? slow.map(({ id }) => id) : busy.map(fiber => fiber.name))
-    return new HarnessError('TREE_SETTLE_TIMEOUT', `${names} did not finish loading within ${ms} ms`, {
+    return new HarnessError('TREE_SETTLE_TIMEOUT', `${names} did not finish loading${why}`, {
       where: listing(slow.map(({ id, at }) => `${at} (row ${id})`)) || this.label,
       fix: 'let `apply` return early, and do long work in the background',
     })

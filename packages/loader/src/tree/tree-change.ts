@@ -42,4 +42,6 @@ export interface CreateOptions extends ChangeOptions {
 export interface ReloadOptions {
   /** Ids of rows to mount anew though nothing of them changed in the files. */
   readonly remount?: ReadonlySet<string>
+  /** Aborts when a newer change waits: a start that has taken some seconds by then, or does later, is given up. */
+  readonly giveWay?: AbortSignal
 }

@@ -19,7 +19,7 @@ import { Mounts, treeDisposed } from './mounts.ts'
 import type { PrepareOptions } from './prepare.ts'
 import type { TreeReading } from './reading.ts'
 import type { RowState } from './row-state.ts'
-import type { ChangeCause, TreeChange } from './tree-change.ts'
+import type { ChangeCause, ReloadOptions, TreeChange } from './tree-change.ts'
 import { TreeLoader } from './tree-loader.ts'
 
 export interface TreeOptions extends PrepareOptions {
@@ -36,10 +36,7 @@ export interface TreeOptions extends PrepareOptions {
   keepFailures?: boolean
 }
 
-export interface ApplyOptions {
-  /** Ids of rows to mount anew though nothing of them changed in the file. */
-  readonly remount?: ReadonlySet<string>
-}
+export type ApplyOptions = Pick<ReloadOptions, 'remount'>
 
 /** A tree on `ctx`, still empty. One context carries one tree: it provides `ctx.loader`. */
 export function createTree(ctx: Context, options: TreeOptions = {}): Tree {
@@ -117,13 +114,13 @@ export class Tree {
   }
 
   /** Reads the tree's files again and applies what they say. @throws as {@link apply}, and for mistakes in the files */
-  reload({ remount = new Set() }: ApplyOptions = {}): Promise<TreeChange> {
+  reload({ remount = new Set(), giveWay }: ReloadOptions = {}): Promise<TreeChange> {
     // One that has not begun yet reads what is there then: it serves whoever asks until then.
     if (this.nextReload) {
       for (const id of remount) this.nextReload.remount.add(id)
       return this.nextReload.done
     }
-    const wanted = { remount: new Set(remount) }
+    const wanted = { remount: new Set(remount), giveWay }
     const done = this.transact('reload', async () => {
       this.nextReload = undefined
       const { reading } = this.options
