@@ -2,7 +2,7 @@
 
 import { readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { main } from '@cambium/cli'
-import { TrustStore } from '@cambium/store'
+import { TrustStore } from '@cambium/store/trust'
 import { type TempWorkspace, tempWorkspace } from '@cambium/testkit'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type TestHostOptions, testHost } from './streams.ts'

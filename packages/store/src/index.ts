@@ -1,4 +1,4 @@
-/** The harness's own disk: where its home is, writing there, and hearing of changes. */
+/** The harness's own disk: where its home is, and writing there. What most starts do not need has paths of its own. */
 
 export { createWhole } from './create-whole.ts'
 export { diskError } from './disk-error.ts'
@@ -8,6 +8,4 @@ export { type Holder, Lease, type LeaseOptions, liveHolder, type Taking, takeLea
 export { locked, lockedSoon } from './locked.ts'
 export { PROJECT_FOLDER, projectFolder } from './project-folder.ts'
 export { replaceFile, requireReplaceable } from './replace-file.ts'
-export { type TrustedFolder, type TrustFile, type TrustState, TrustStore } from './trust.ts'
-export { type FileChange, type FileWatch, type WatchOptions, watchFiles } from './watch-files.ts'
 export { writeAtomic } from './write-atomic.ts'

@@ -15,7 +15,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { locked, lockedSoon, projectFolder, TrustStore } from '@cambium/store'
+import { locked, lockedSoon, projectFolder } from '@cambium/store'
+import { TrustStore } from '@cambium/store/trust'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 function scratch() {

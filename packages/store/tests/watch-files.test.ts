@@ -16,7 +16,8 @@ import { dirname, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { type FileChange, replaceFile, type WatchOptions, watchFiles } from '@cambium/store'
+import { replaceFile } from '@cambium/store'
+import { type FileChange, type WatchOptions, watchFiles } from '@cambium/store/watch'
 import { describe, it, type TestContext } from 'vitest'
 
 const run = promisify(execFile)

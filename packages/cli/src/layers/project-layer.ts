@@ -3,7 +3,8 @@
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { type HarnessError, isHarnessError } from '@cambium/core'
 import { readTree, type TreeSource } from '@cambium/loader'
-import { homeFolder, TrustStore } from '@cambium/store'
+import { homeFolder } from '@cambium/store'
+import { TrustStore } from '@cambium/store/trust'
 import type { LayerFile, LayerOptions } from './layer.ts'
 import { type ProjectRequest, readProject } from './project-content.ts'
 

@@ -3,7 +3,7 @@
 import { basename } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { type Context, errorMessage, HarnessError } from '@cambium/core'
-import type { FileChange } from '@cambium/store'
+import type { FileChange } from '@cambium/store/watch'
 import { mistakesOf } from '../mistakes.ts'
 import { trackModules } from '../modules/module.ts'
 import { forgetRequired, requiredEdges, requiredModules } from '../modules/require-cache.ts'
