@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -43,6 +44,15 @@ describe('a specifier', () => {
     expect(await which('../local.js', 'deeper/cordis.yml')).toBe('local')
     expect(await which(join(folder, 'local.js'))).toBe('local')
     expect(await which(pathToFileURL(join(folder, 'local.js')).href)).toBe('local')
+  })
+
+  test.skipIf(process.platform === 'win32')('is not looked for in a manifest that is a pipe', async () => {
+    mkdirSync(join(folder, 'piped/node_modules/piped'), { recursive: true })
+    mkdirSync(join(folder, 'below/node_modules/inner'), { recursive: true })
+    for (const path of ['piped/node_modules/piped/package.json', 'below/package.json'])
+      execFileSync('mkfifo', [join(folder, path)])
+    await expect(which('piped', 'piped/cordis.yml')).rejects.toThrow('no package "piped" was found')
+    await expect(which('inner', 'below/cordis.yml')).rejects.toThrow('no package "inner" was found')
   })
 
   test('that can lead to no file is a mistake with its place, in a name and in an include', async () => {

@@ -578,6 +578,19 @@ describe('a plugin', () => {
       },
     },
   }
+  test('may be a default export with what it needs and provides beside it', async () => {
+    const speaker = {
+      default: (ctx: Context) => ctx.provide('speech', ctx.get('voice')),
+      inject: ['voice'],
+      provide: ['speech'],
+    }
+    const voice = { apply: (ctx: Context) => void ctx.provide('voice', 'loud') }
+    const tree = await boot('[{ name: speaker }, { name: voice }]', { speaker, voice })
+    expect(tree.ctx.get('speech')).toBe('loud')
+    expect(tree.tree.rows()[0]?.declares).toEqual(['speech'])
+    await tree.dispose()
+  })
+
   test.each(Object.keys(shapes))('may be %s', async shape => {
     const tree = await boot('- name: it', { it: shapes[shape] })
     expect(states(tree)).toEqual(['it#1 active'])

@@ -158,7 +158,9 @@ export interface LoadedPlugin {
 export function findPlugin(exports: unknown): LoadedPlugin | undefined {
   const plugin = pluginIn(exports)
   if (!plugin) return undefined
-  const { name, inject, provide, Config } = plugin
+  // What stands beside a default export speaks of it.
+  const beside = exports as Partial<Plugin.Object>
+  const { name, inject = beside.inject, provide = beside.provide, Config = beside.Config } = plugin
   return {
     name: name === 'apply' ? undefined : name,
     inject,

@@ -79,18 +79,31 @@ function packageName(specifier: string): string {
 
 /** Whether a `node_modules` above the file has the package, or the file belongs to it. */
 function reaches(name: string, from: string): boolean {
+  let scoped = false
+  let found: boolean | undefined
   for (let folder = dirname(from); ; folder = dirname(folder)) {
-    if (existsSync(join(folder, 'node_modules', name))) return true
-    if (ownName(folder) === name) return true
-    if (folder === dirname(folder)) return false
+    const manifest = manifestOf(folder)
+    // The nearest one is read by the library that resolves.
+    if (!scoped && manifest === 'unreadable') return false
+    scoped ||= manifest !== 'absent'
+    const installed = join(folder, 'node_modules', name)
+    if (existsSync(installed)) found ??= manifestOf(installed) !== 'unreadable'
+    else if (manifest === 'file' && ownName(folder) === name) found ??= true
+    if ((scoped && found !== undefined) || folder === dirname(folder)) return found ?? false
   }
+}
+
+/** A pipe in its place would keep whoever reads it for ever. */
+function manifestOf(folder: string): 'file' | 'absent' | 'unreadable' {
+  const found = statSync(join(folder, 'package.json'), { throwIfNoEntry: false })
+  return found ? (found.isFile() ? 'file' : 'unreadable') : 'absent'
 }
 
 function ownName(folder: string): string | undefined {
   try {
     return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).name
   } catch {
-    // No manifest, or not a readable one: the folder is no package of that name.
+    // Not a readable manifest: the folder is no package of that name.
     return undefined
   }
 }
