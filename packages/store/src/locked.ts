@@ -1,5 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises'
-import { HarnessError } from '@cambium/core'
+import { HarnessError, sleep } from '@cambium/core'
 import { diskError } from './disk-error.ts'
 import { type Holder, takeLease } from './lease.ts'
 
@@ -30,7 +29,7 @@ export async function lockedSoon<T>(path: string, run: () => T): Promise<T> {
     const attempt = tryLocked(path, run)
     if ('value' in attempt) return attempt.value
     if (performance.now() > until) throw busy(path, attempt.holder)
-    await pause(RETRY_MS)
+    await sleep(RETRY_MS)
   }
 }
 
