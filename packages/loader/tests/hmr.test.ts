@@ -342,7 +342,7 @@ describe('a mistake', () => {
     const add = () => run.write('more.yml', readFileSync(join(run.folder, 'more.yml'), 'utf8') + row)
     await run.refused(add)
     const { account } = await run.refused(() => run.write('fresh.ts', 'export const apply = (\n'))
-    expect(account).toMatch(/\(row more:fresh\), fresh.ts:2:1\n/)
+    expect(account).toMatch(/\(row more:fresh\), fresh.ts:(2:1|1)\n/)
     await run.refused(() => run.write('fresh.ts', plugin('said', "import { said } from './fresh-part.ts'")))
     await run.refused(() => run.write('fresh-part.ts', "throw new Error('part')\n"))
     expect(await run.reloaded(() => run.write('fresh-part.ts', "export const said = 'fresh'\n"))).toEqual([
@@ -395,7 +395,7 @@ describe('a save', () => {
       rmSync(join(run.folder, 'later.ts'))
       edit('lazy.ts', "'lazy', later", "'lazily', later")
     })
-    expect(account).toContain('Cannot find module')
+    expect(account).toMatch(/Cannot find module|ENOENT: no such file/)
     expect(await run.reloaded(() => run.write('later.ts', later))).toContain('lazily back')
   })
 
