@@ -3,6 +3,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startWatching, type Watching } from './watching.ts'
 
+/** Where Node itself reads TypeScript, it says some mistakes in other words than tsx. */
+const readsTypeScript = Boolean((process.features as { typescript?: unknown }).typescript)
+
 /** A plugin that says so when it starts and when it goes. */
 const plugin = (value: string, head = '') =>
   `${head}
@@ -342,7 +345,7 @@ describe('a mistake', () => {
     const add = () => run.write('more.yml', readFileSync(join(run.folder, 'more.yml'), 'utf8') + row)
     await run.refused(add)
     const { account } = await run.refused(() => run.write('fresh.ts', 'export const apply = (\n'))
-    expect(account).toMatch(/\(row more:fresh\), fresh.ts:(2:1|1)\n/)
+    expect(account).toContain(`(row more:fresh), fresh.ts:${readsTypeScript ? '1' : '2:1'}\n`)
     await run.refused(() => run.write('fresh.ts', plugin('said', "import { said } from './fresh-part.ts'")))
     await run.refused(() => run.write('fresh-part.ts', "throw new Error('part')\n"))
     expect(await run.reloaded(() => run.write('fresh-part.ts', "export const said = 'fresh'\n"))).toEqual([
@@ -395,7 +398,7 @@ describe('a save', () => {
       rmSync(join(run.folder, 'later.ts'))
       edit('lazy.ts', "'lazy', later", "'lazily', later")
     })
-    expect(account).toMatch(/Cannot find module|ENOENT: no such file/)
+    expect(account).toContain(readsTypeScript ? 'ENOENT: no such file' : 'Cannot find module')
     expect(await run.reloaded(() => run.write('later.ts', later))).toContain('lazily back')
   })
 
