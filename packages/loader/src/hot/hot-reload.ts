@@ -103,7 +103,7 @@ export class HotReload {
     await this.tracking.flush()
     const paths = [...new Set(changes.map(({ path }) => path))]
     const files = paths.map(path => pathToFileURL(path).href).filter(file => this.canReload(file))
-    const ownFiles = ({ loader }: HotTree) => paths.filter(path => loader.files.includes(path))
+    const ownFiles = (tree: HotTree) => paths.filter(path => reads(tree, path))
     const edited = this.distinct().filter(tree => ownFiles(tree).length)
     const trees = new Set([...edited, ...this.refusing(this.above(files))])
     const tell = (outcomes: readonly Outcome[]) => {

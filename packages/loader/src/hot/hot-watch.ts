@@ -2,9 +2,8 @@
 
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { Context } from '@cambium/core'
+import { type Context, sleep } from '@cambium/core'
 import { type FileChange, type FileWatch, watchFiles } from '@cambium/store/watch'
 import { requiredEdges } from '../modules/require-cache.ts'
 import type { ModuleTracking } from '../modules/tracking.ts'
@@ -65,7 +64,7 @@ export class HotWatch {
   /** Resolves when no tree's own file has just been written to, or is being written: what is read of them is whole then. */
   async rest(): Promise<void> {
     const end = performance.now() + REST_MS
-    while (performance.now() < end && this.isBeingWritten()) await setTimeout(TICK_MS)
+    while (performance.now() < end && this.isBeingWritten()) await sleep(TICK_MS)
   }
 
   private isBeingWritten(): boolean {
