@@ -4,7 +4,13 @@ import type { Context } from '@cambium/core'
 import { LlmRuntime } from './service.ts'
 
 export * from './adapter.ts'
-export * from './assembler.ts'
+export * from './answer/assembler.ts'
+export * from './message.ts'
+export * from './meter.ts'
+export { normaliseMessages, normaliseRequest } from './request/normalise.ts'
+export * from './retry/policy.ts'
+export { LlmRuntime, type LlmService, type RetryNotice, type Route } from './service.ts'
+export * from './stream.ts'
 export {
   type FailureSubject,
   failureFromErrorObject,
@@ -12,13 +18,7 @@ export {
   failureFromResponse,
   LlmError,
   toFailure,
-} from './failure.ts'
-export * from './message.ts'
-export * from './meter.ts'
-export { normaliseMessages, normaliseRequest } from './normalise.ts'
-export * from './retry-policy.ts'
-export { LlmRuntime, type LlmService, type RetryNotice, type Route } from './service.ts'
-export * from './stream.ts'
+} from './web/failure.ts'
 
 export const name = 'llm'
 export const provide = ['llm']

@@ -2,12 +2,12 @@
 
 import { type Context, HarnessError, MAX_TIMER_MS } from '@cambium/core'
 import Schema from 'schemastery'
-import { HttpTransport, isWebAddress } from './http.ts'
 import type {} from './index.ts'
-import { OpenAiAdapter } from './openai-adapter.ts'
-import { DIALECT, type Dialect } from './openai-request.ts'
-import { ROUTES, type RouteEntry } from './routes.ts'
+import { OpenAiAdapter } from './openai/adapter.ts'
+import { ROUTES, type RouteEntry } from './openai/presets.ts'
+import { DIALECT, type Dialect } from './openai/request.ts'
 import type { ModelInfo } from './stream.ts'
+import { HttpTransport, isWebAddress } from './web/http.ts'
 
 export const name = 'openai'
 export const inject = ['llm']

@@ -2,7 +2,7 @@
 
 import { type Context, MAX_TIMER_MS, notify, type ScopeKey, sleep } from '@cambium/core'
 import Schema from 'schemastery'
-import { RETRY_POLICY, RetryCourse, type RetryPolicy } from './retry-policy.ts'
+import { RETRY_POLICY, RetryCourse, type RetryPolicy } from './retry/policy.ts'
 import type {} from './service.ts'
 import type { FailedAttempt, FailedAttemptDecision } from './stream.ts'
 

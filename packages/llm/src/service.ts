@@ -2,11 +2,11 @@
 
 import { type Context, nearest, ScopedRegistry, type ScopeKey, Service, scopeOf, waterfall } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
-import { Attempt } from './attempt.ts'
-import { LlmError } from './failure.ts'
-import { normaliseRequest } from './normalise.ts'
+import { Attempt } from './answer/attempt.ts'
+import { normaliseRequest } from './request/normalise.ts'
 import { resolveRoute } from './resolve.ts'
 import type { LlmCallConfig, LlmFailure, LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
+import { LlmError } from './web/failure.ts'
 
 export interface Route {
   readonly provider: string

@@ -11,7 +11,7 @@ import {
   startModelServer,
 } from '@cambium/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
-import { readEvents } from '../src/sse.ts'
+import { readEvents } from '../src/web/sse.ts'
 import { answer, ask, connected, type ProviderSettings, user } from './llm.ts'
 
 let server: ModelServer

@@ -12,7 +12,7 @@ import type {
   ToolResultBlock,
   UserBlock,
   UserMessage,
-} from './message.ts'
+} from '../message.ts'
 import { wellFormed, wellFormedDeep } from './unicode.ts'
 
 export interface CleanMessage {

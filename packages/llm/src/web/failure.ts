@@ -1,8 +1,8 @@
 /** From what went wrong on the wire to a provider-neutral failure: its code, a sentence for a person, what to do. */
 
 import { errorMessage, isHarnessError } from '@cambium/core'
+import { FAILURE_CODES, type LlmFailure, type LlmFailureCode } from '../stream.ts'
 import { codeOf, isRecord, type ProviderError, readProviderError } from './failure-code.ts'
-import { FAILURE_CODES, type LlmFailure, type LlmFailureCode } from './stream.ts'
 
 /** What an adapter throws; the service turns it into the `finish` that carries `failure`. */
 export class LlmError extends Error {

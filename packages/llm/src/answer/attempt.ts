@@ -1,10 +1,10 @@
 /** One attempt at a provider as its consumer sees it: in order, ending by a `finish`, never throwing, cancelled at once. */
 
 import { sleep } from '@cambium/core'
-import type { LlmAdapter } from './adapter.ts'
-import { LlmError, toFailure } from './failure.ts'
+import type { LlmAdapter } from '../adapter.ts'
+import type { LlmFailure, LlmRequest, StreamChunk } from '../stream.ts'
+import { LlmError, toFailure } from '../web/failure.ts'
 import { Grammar, type GrammarOptions } from './grammar.ts'
-import type { LlmFailure, LlmRequest, StreamChunk } from './stream.ts'
 
 type Step = IteratorResult<StreamChunk, undefined>
 const ENDED: Step = { done: true, value: undefined }

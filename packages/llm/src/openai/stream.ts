@@ -1,10 +1,10 @@
 /** Translates the chunks of a chat completion into ours. */
 
 import type { JsonObject, JsonValue } from '@cambium/core'
-import { isRecord } from './failure-code.ts'
-import type { AssistantBlock, ReasoningBlock } from './message.ts'
-import { CallAssembler } from './openai-calls.ts'
-import type { FinishReason, StreamChunk, TokenUsage } from './stream.ts'
+import type { AssistantBlock, ReasoningBlock } from '../message.ts'
+import type { FinishReason, StreamChunk, TokenUsage } from '../stream.ts'
+import { isRecord } from '../web/failure-code.ts'
+import { CallAssembler } from './calls.ts'
 
 interface OpenText {
   readonly type: 'text' | 'reasoning'

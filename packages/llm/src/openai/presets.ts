@@ -1,8 +1,8 @@
 /** The providers that need no configuration: where they are, which variable holds the key, how they differ. */
 
-import type { LlmAdapter } from './adapter.ts'
-import { DIALECT, type Dialect } from './openai-request.ts'
-import type { ModelInfo } from './stream.ts'
+import type { LlmAdapter } from '../adapter.ts'
+import type { ModelInfo } from '../stream.ts'
+import { DIALECT, type Dialect } from './request.ts'
 
 export interface RouteEntry {
   readonly provider: string

@@ -1,7 +1,7 @@
 /** Builds an answer's blocks from its chunks. */
 
-import { type AssistantBlock, CallId } from './message.ts'
-import type { FinishReason, LlmFailure, StreamChunk, TokenUsage } from './stream.ts'
+import { type AssistantBlock, CallId } from '../message.ts'
+import type { FinishReason, LlmFailure, StreamChunk, TokenUsage } from '../stream.ts'
 
 interface OpenBlock {
   type: AssistantBlock['type']

@@ -1,8 +1,8 @@
 /** When a failed attempt is worth another one, and after how long. */
 
 import { type Context, notify, scopeOf, sleep } from '@cambium/core'
-import { addUsage } from './meter.ts'
-import type { LlmFailure, LlmFailureCode, LlmRequest, StreamChunk, TokenUsage } from './stream.ts'
+import { addUsage } from '../meter.ts'
+import type { LlmFailure, LlmFailureCode, LlmRequest, StreamChunk, TokenUsage } from '../stream.ts'
 
 export interface RetryPolicy {
   /** Attempts altogether, the first one included. */

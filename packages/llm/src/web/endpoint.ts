@@ -1,8 +1,8 @@
 /** Where a provider is and what lets us in, as configuration and environment say at this moment. */
 
+import type { RouteEntry } from '../openai/presets.ts'
+import type { ProviderConfig } from '../openai.ts'
 import { isLoopback } from './http.ts'
-import type { ProviderConfig } from './openai.ts'
-import type { RouteEntry } from './routes.ts'
 
 /** What one request uses, read in one go so that a change of settings never mixes an address with another's key. */
 export interface Endpoint {

@@ -6,7 +6,6 @@
  * are never changed, and come back as they are where nothing was wrong, so that adapters may remember by identity.
  */
 
-import { cleanMessage, resultMessage, wireToolName } from './clean.ts'
 import {
   type AssistantMessage,
   type CallId,
@@ -14,9 +13,10 @@ import {
   type ToolCallBlock,
   toolResultOf,
   type UserMessage,
-} from './message.ts'
+} from '../message.ts'
+import type { LlmRequest, ToolSchema } from '../stream.ts'
+import { cleanMessage, resultMessage, wireToolName } from './clean.ts'
 import { repairSchema } from './schema.ts'
-import type { LlmRequest, ToolSchema } from './stream.ts'
 import { wellFormed } from './unicode.ts'
 
 export interface Normalised {

@@ -6,9 +6,9 @@
  */
 
 import type { JsonObject } from '@cambium/core'
-import { isRecord } from './failure-code.ts'
-import { CallId, type ToolCallBlock } from './message.ts'
-import type { StreamChunk } from './stream.ts'
+import { CallId, type ToolCallBlock } from '../message.ts'
+import type { StreamChunk } from '../stream.ts'
+import { isRecord } from '../web/failure-code.ts'
 
 interface Call {
   readonly block: number

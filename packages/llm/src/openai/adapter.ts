@@ -1,7 +1,10 @@
 /** One provider that speaks chat completions: its address, key and dialect, and the course of one exchange. */
 
 import type { IncomingMessage } from 'node:http'
-import { LlmAdapter } from './adapter.ts'
+import { LlmAdapter } from '../adapter.ts'
+import type { ProviderConfig } from '../openai.ts'
+import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
+import { type Endpoint, headersOf, readEndpoint, usable } from '../web/endpoint.ts'
 import {
   type FailureSubject,
   failureFromErrorObject,
@@ -9,16 +12,13 @@ import {
   failureFromResponse,
   LlmError,
   redact,
-} from './failure.ts'
-import { isRecord } from './failure-code.ts'
-import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
-import type { ProviderConfig } from './openai.ts'
-import { type Endpoint, headersOf, readEndpoint, usable } from './openai-endpoint.ts'
-import { RequestWriter } from './openai-request.ts'
-import { CompletionTranslator } from './openai-stream.ts'
-import type { RouteEntry } from './routes.ts'
-import { NoEventsError, readEvents, SilenceError } from './sse.ts'
-import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
+} from '../web/failure.ts'
+import { isRecord } from '../web/failure-code.ts'
+import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from '../web/http.ts'
+import { NoEventsError, readEvents, SilenceError } from '../web/sse.ts'
+import type { RouteEntry } from './presets.ts'
+import { RequestWriter } from './request.ts'
+import { CompletionTranslator } from './stream.ts'
 
 export interface OpenAiOptions {
   readonly entry: RouteEntry

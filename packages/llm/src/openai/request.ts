@@ -2,8 +2,8 @@
 
 import { createHash } from 'node:crypto'
 import type { JsonObject, JsonValue } from '@cambium/core'
-import type { AssistantMessage, ImageBlock, Message, TextBlock, UserBlock } from './message.ts'
-import type { LlmRequest, ToolSchema } from './stream.ts'
+import type { AssistantMessage, ImageBlock, Message, TextBlock, UserBlock } from '../message.ts'
+import type { LlmRequest, ToolSchema } from '../stream.ts'
 
 /** How a provider differs from the others that speak chat completions. */
 export interface Dialect {

@@ -1,6 +1,6 @@
 /** Which code a provider's error has: its own structured code first, then the status, then its wording. */
 
-import type { LlmFailureCode } from './stream.ts'
+import type { LlmFailureCode } from '../stream.ts'
 
 /** What could be read from an error body, whatever its dialect. */
 export interface ProviderError {

@@ -1,8 +1,8 @@
 /** A scenario: the answers of a scripted model, one a request, each with what it expects of the request. */
 
 import { HarnessError, type JsonValue, nearest } from '@cambium/core'
-import { isRecord } from './failure-code.ts'
-import { FAILURE_CODES, type FinishReason, type LlmFailureCode, type LlmRequest } from './stream.ts'
+import { FAILURE_CODES, type FinishReason, type LlmFailureCode, type LlmRequest } from '../stream.ts'
+import { isRecord } from '../web/failure-code.ts'
 
 /** A text that must be contained, or `/a pattern/`. */
 export type Matcher = string

@@ -1,8 +1,8 @@
 /** Holds an adapter to the grammar of a stream, and settles what every adapter would otherwise decide for itself. */
 
-import { LlmError } from './failure.ts'
-import { type AssistantBlock, CallId } from './message.ts'
-import type { StreamChunk } from './stream.ts'
+import { type AssistantBlock, CallId } from '../message.ts'
+import type { StreamChunk } from '../stream.ts'
+import { LlmError } from '../web/failure.ts'
 
 interface Block {
   readonly type: AssistantBlock['type']
