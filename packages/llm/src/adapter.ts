@@ -11,9 +11,9 @@ import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
 export abstract class LlmAdapter {
   /**
    * What `auto` makes of it: a `remote` one is taken when its credential is there, a `local` one when it answers
-   * {@link discover} at once, a `demo` one when nothing else is left.
+   * {@link discover} at once, a `demo` one when nothing else is left, a `named` one never.
    */
-  readonly kind: 'remote' | 'local' | 'demo' = 'remote'
+  readonly kind: 'remote' | 'local' | 'named' | 'demo' = 'remote'
 
   abstract stream(request: LlmRequest): AsyncIterable<StreamChunk>
 
@@ -30,6 +30,11 @@ export abstract class LlmAdapter {
   /** True when a key or another credential is there, so that `auto` may choose this provider. */
   ready(): boolean {
     return true
+  }
+
+  /** Names under which its key is looked for, the usual one first: an environment variable, or a stored credential. */
+  credentials(): readonly string[] {
+    return []
   }
 
   /** What to do to make {@link ready} true, as an imperative sentence: `set OPENAI_API_KEY`. */

@@ -77,7 +77,8 @@ export class LlmRuntime extends Service implements LlmService {
     const { provider, scope = scopeOf(ctx) } = request
     // Adapter, history and tools are taken now: a reload while the answer streams must not mix two generations.
     const adapter = this.adapters.get(provider, scope)
-    const normal = normaliseRequest(request)
+    const reads = adapter?.models().find(({ id }) => id === request.model)?.input
+    const normal = normaliseRequest(request, { images: reads?.includes('image') ?? true })
     const taken = request.takenCallIds ? [normal.callIds, request.takenCallIds] : [normal.callIds]
     const attempt = () =>
       adapter

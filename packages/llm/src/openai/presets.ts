@@ -1,22 +1,11 @@
 /** The providers that need no configuration: where they are, which variable holds the key, how they differ. */
 
-import type { LlmAdapter } from '../adapter.ts'
 import type { ModelInfo } from '../stream.ts'
+import type { ProviderEntry } from '../web/endpoint.ts'
 import { DIALECT, type Dialect } from './request.ts'
 
-export interface RouteEntry {
-  readonly provider: string
-  readonly baseURL: string
-  /** Variables that may hold the key, the usual one first; none for a server that asks for no key. */
-  readonly keys: readonly string[]
-  /** Variables that may hold another address. */
-  readonly bases: readonly string[]
-  /** Appended to an address from the environment that lacks it. */
-  readonly path?: string
-  readonly kind: LlmAdapter['kind']
+export interface Preset extends ProviderEntry {
   readonly dialect: Dialect
-  /** The first is taken when none is named. */
-  readonly models: readonly ModelInfo[]
 }
 
 type Price = readonly [input: number, output: number, cacheRead?: number, cacheWrite?: number]
@@ -45,8 +34,8 @@ function remote(
   provider: string,
   baseURL: string,
   models: readonly ModelInfo[],
-  more: Partial<Omit<RouteEntry, 'dialect'>> & { dialect?: Partial<Dialect> } = {},
-): RouteEntry {
+  more: Partial<Omit<Preset, 'dialect'>> & { dialect?: Partial<Dialect> } = {},
+): Preset {
   const prefix = provider.toUpperCase()
   return {
     provider,
@@ -64,7 +53,7 @@ const local = (provider: string, baseURL: string, bases: readonly string[]) =>
   remote(provider, baseURL, [], { kind: 'local', keys: [`${provider.toUpperCase()}_API_KEY`], bases, path: '/v1' })
 
 /** In the order in which `auto` tries them. */
-export const ROUTES: readonly RouteEntry[] = [
+export const PRESETS: readonly Preset[] = [
   remote(
     'anthropic',
     'https://api.anthropic.com/v1',

@@ -37,25 +37,19 @@ interface Wire {
  * costs what is new in it.
  */
 export class RequestWriter {
-  private readonly provider: string
   private readonly dialect: Dialect
-  private readonly seen = {
-    text: new WeakMap<Message, readonly Wire[]>(),
-    image: new WeakMap<Message, readonly Wire[]>(),
-  }
+  private readonly seen = new WeakMap<Message, readonly Wire[]>()
   private readonly joined = new WeakMap<Wire, { with: Wire; wire: Wire }>()
   private readonly tools = new WeakMap<ToolSchema, string>()
 
-  constructor(provider: string, dialect: Dialect) {
-    this.provider = provider
+  constructor(dialect: Dialect) {
     this.dialect = dialect
   }
 
-  /** `images`: whether the model reads them; a model that does not is told that there was one. */
-  body(request: LlmRequest, images: boolean): Buffer {
+  body(request: LlmRequest): Buffer {
     const fields = this.fields(request)
     const tools = request.tools?.map(tool => this.tool(tool))
-    const messages = this.messages(request, images).join(',')
+    const messages = this.messages(request).join(',')
     const toolField = tools?.length ? `"tools":[${tools.join(',')}],` : ''
     return Buffer.from(
       `{"model":${JSON.stringify(request.model)},"messages":[${messages}],${toolField}${fields.slice(1)}`,
@@ -91,7 +85,7 @@ export class RequestWriter {
     return json
   }
 
-  private messages(request: LlmRequest, images: boolean): string[] {
+  private messages(request: LlmRequest): string[] {
     const out: Wire[] = request.system ? [wire({ role: 'system', content: request.system })] : []
     let later: Part[] = []
     const place = (next: Wire) => {
@@ -106,7 +100,7 @@ export class RequestWriter {
       later = []
     }
     for (const message of request.messages) {
-      for (const next of this.wires(message, images)) {
+      for (const next of this.wires(message)) {
         if (next.role === 'tool') out.push(next)
         else {
           placeLater()
@@ -119,17 +113,16 @@ export class RequestWriter {
     return out.map(({ json }) => json)
   }
 
-  private wires(message: Message, images: boolean): readonly Wire[] {
-    const seen = images ? this.seen.image : this.seen.text
-    let wires = seen.get(message)
+  private wires(message: Message): readonly Wire[] {
+    let wires = this.seen.get(message)
     if (!wires) {
-      wires = message.role === 'assistant' ? [this.assistant(message)] : this.others(message, images)
-      seen.set(message, wires)
+      wires = message.role === 'assistant' ? [this.assistant(message)] : this.others(message)
+      this.seen.set(message, wires)
     }
     return wires
   }
 
-  private others(message: Message, images: boolean): Wire[] {
+  private others(message: Message): Wire[] {
     const out: Wire[] = []
     const content: (TextBlock | ImageBlock)[] = []
     for (const block of message.content as readonly UserBlock[]) {
@@ -137,8 +130,8 @@ export class RequestWriter {
         content.push(block)
         continue
       }
-      const pictures = images ? block.content.filter(item => item.type === 'image') : []
-      const texts = block.content.flatMap(item => (item.type === 'text' ? [item.text] : images ? [] : [NO_IMAGE]))
+      const pictures = block.content.filter(item => item.type === 'image')
+      const texts = block.content.flatMap(item => (item.type === 'text' ? [item.text] : []))
       out.push({
         ...wire({
           role: 'tool',
@@ -148,7 +141,7 @@ export class RequestWriter {
         ...(pictures.length ? { later: pictures.map(imagePart) } : {}),
       })
     }
-    if (content.length) out.push(wire({ role: message.role as 'user', content: contentOf(content, images) }))
+    if (content.length) out.push(wire({ role: message.role as 'user', content: contentOf(content) }))
     return out
   }
 
@@ -157,19 +150,18 @@ export class RequestWriter {
     const text: string[] = []
     const reasoning: string[] = []
     const calls: JsonObject[] = []
-    const own = message.source.kind === 'model' && message.source.provider === this.provider
     let replay: JsonObject = {}
     for (const block of message.content) {
       if (block.type === 'text') text.push(block.text)
       else if (block.type === 'reasoning') {
         reasoning.push(block.text)
-        if (own && isObject(block.replay)) replay = { ...replay, ...block.replay }
+        if (isObject(block.replay)) replay = { ...replay, ...block.replay }
       } else {
         calls.push({
           id: this.callId(block.id),
           type: 'function',
           function: { name: block.name, arguments: block.arguments },
-          ...(own && isObject(block.replay) ? block.replay : {}),
+          ...(isObject(block.replay) ? block.replay : {}),
         })
       }
     }
@@ -202,8 +194,6 @@ export class RequestWriter {
   }
 }
 
-const NO_IMAGE = '[An image was here; this model does not read images.]'
-
 const isObject = (value: JsonValue | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
@@ -216,10 +206,9 @@ function imagePart(block: ImageBlock): Part {
 }
 
 /** One text where that is all there is: many servers take nothing else. */
-function contentOf(blocks: readonly (TextBlock | ImageBlock)[], images: boolean): JsonValue {
-  if (!images || blocks.every(block => block.type === 'text')) {
-    return blocks.map(block => (block.type === 'text' ? block.text : NO_IMAGE)).join('\n\n')
-  }
+function contentOf(blocks: readonly (TextBlock | ImageBlock)[]): JsonValue {
+  const texts = blocks.flatMap(block => (block.type === 'text' ? [block.text] : []))
+  if (texts.length === blocks.length) return texts.join('\n\n')
   return blocks.map(block => (block.type === 'text' ? { type: 'text', text: block.text } : imagePart(block)))
 }
 

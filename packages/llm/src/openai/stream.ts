@@ -1,9 +1,10 @@
-/** Translates the chunks of a chat completion into ours. */
+/** Reads the chunks of a chat completion. */
 
 import type { JsonObject, JsonValue } from '@cambium/core'
 import type { AssistantBlock, ReasoningBlock } from '../message.ts'
 import type { FinishReason, StreamChunk, TokenUsage } from '../stream.ts'
 import { isRecord } from '../web/failure-code.ts'
+import type { AnswerReader } from '../web/protocol.ts'
 import { CallAssembler } from './calls.ts'
 
 interface OpenText {
@@ -14,11 +15,7 @@ interface OpenText {
   details: JsonObject[]
 }
 
-/**
- * `push` takes parsed chunks; `flush` gives what they brought since, deltas of one block joined; `end` closes the answer.
- * Errors inside the stream are the caller's: it looks for `error` before it pushes.
- */
-export class CompletionTranslator {
+export class CompletionReader implements AnswerReader {
   private out: StreamChunk[] = []
   private open: OpenText | undefined
   private index = 0
@@ -29,14 +26,17 @@ export class CompletionTranslator {
   private last: 'text' | 'call' | undefined
   private readonly calls = new CallAssembler(() => this.index++)
 
-  /** The provider has said why it stopped. */
   get finished(): boolean {
     return this.reason !== undefined
   }
 
-  /** Something has come that a person or a tool could use. */
-  get begun(): boolean {
-    return this.index > 0
+  /** By the loop's own end mark, `[DONE]`. */
+  readonly ended = false
+
+  whole(body: unknown): boolean {
+    if (!isRecord(body) || !Array.isArray(body['choices'])) return false
+    this.push(body)
+    return true
   }
 
   push(chunk: unknown): void {
@@ -142,7 +142,6 @@ export class CompletionTranslator {
     this.out.push({ type: 'block-end', index: open.index, block: textBlock(open) })
   }
 
-  /** The rest of the answer, up to its finish. */
   end(): StreamChunk[] {
     this.closeText()
     const reason = this.finishReason()
@@ -154,13 +153,11 @@ export class CompletionTranslator {
     return out
   }
 
-  /** What was counted before the answer broke; it was paid for all the same. */
   usageSoFar(): StreamChunk[] {
     return this.usage ? [{ type: 'usage', usage: this.usage }] : []
   }
 
-  /** Why the provider itself says that it failed, when it does so by its finish reason. */
-  brokenBy(): string | undefined {
+  get broken(): string | undefined {
     const broken = ['error', 'insufficient_system_resource', 'network_error', 'abort']
     return this.reason && broken.includes(this.reason) ? this.reason : undefined
   }

@@ -16,6 +16,7 @@ import {
 } from '../message.ts'
 import type { LlmRequest, ToolSchema } from '../stream.ts'
 import { cleanMessage, resultMessage, wireToolName } from './clean.ts'
+import { withoutForeignReplay, withoutImages } from './fitted.ts'
 import { repairSchema } from './schema.ts'
 import { wellFormed } from './unicode.ts'
 
@@ -27,8 +28,13 @@ export interface Normalised {
   readonly callIds: ReadonlySet<string>
 }
 
-export function normaliseRequest(request: LlmRequest): Normalised {
-  const { messages, callIds } = normaliseMessages(request.messages)
+/** `images`: whether the model reads them; one that does not is told that there was one. */
+export function normaliseRequest(request: LlmRequest, { images = true } = {}): Normalised {
+  const { messages: all, callIds } = normaliseMessages(request.messages)
+  const messages = all.map(message => {
+    const own = withoutForeignReplay(message, request.provider)
+    return images ? own : withoutImages(own)
+  })
   const { tools, toolNames } = normaliseTools(request.tools)
   const { system: _system, tools: _tools, ...rest } = request
   const system = request.system?.trim() ? wellFormed(request.system) : undefined

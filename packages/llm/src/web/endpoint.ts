@@ -1,49 +1,62 @@
-/** Where a provider is and what lets us in, as configuration and environment say at this moment. */
+/** Where a provider is and what lets us in, as configuration, environment and stored credentials say at this moment. */
 
-import type { RouteEntry } from '../openai/presets.ts'
-import type { ProviderConfig } from '../openai.ts'
+import type { LlmAdapter } from '../adapter.ts'
+import type { ModelInfo } from '../stream.ts'
+import type { CredentialSource } from './credentials.ts'
 import { isLoopback } from './http.ts'
+import type { ProviderSettings } from './settings.ts'
+
+/** A provider as it is known without asking anybody. */
+export interface ProviderEntry {
+  readonly provider: string
+  readonly baseURL: string
+  /** Variables that may hold the key, the usual one first; none for a server that asks for no key. */
+  readonly keys: readonly string[]
+  /** Variables that may hold another address. */
+  readonly bases: readonly string[]
+  /** Appended to an address from the environment that lacks it. */
+  readonly path?: string
+  readonly kind: LlmAdapter['kind']
+  /** The first is taken when none is named. */
+  readonly models: readonly ModelInfo[]
+}
 
 /** What one request uses, read in one go so that a change of settings never mixes an address with another's key. */
 export interface Endpoint {
-  /** Without a slash at its end; `/chat/completions` and `/models` are appended. */
+  /** Without a slash at its end. */
   readonly base: string
   readonly key: string | undefined
   readonly headers: Readonly<Record<string, string>>
 }
 
-export function readEndpoint(entry: RouteEntry, settings: ProviderConfig): Endpoint {
-  const written = entry.bases.map(readVariable).find(value => value !== undefined)
+export function readEndpoint(
+  entry: ProviderEntry,
+  settings: ProviderSettings,
+  credentials: CredentialSource,
+): Endpoint {
+  const written = entry.bases.map(name => process.env[name]?.trim()).find(value => value)
   const base = written === undefined ? trimmed(entry.baseURL) : completed(written, entry)
-  const key = settings.apiKey?.trim() || entry.keys.map(readVariable).find(value => value !== undefined)
+  const key =
+    settings.apiKey?.trim() || entry.keys.map(name => credentials.get(name)).find(value => value !== undefined)
   return { base, key, headers: settings.headers ?? {} }
 }
 
-/** A key is there, or none is needed: a server on this machine asks for none. */
-export function usable({ base, key }: Endpoint, { kind }: RouteEntry): boolean {
-  if (key !== undefined || kind === 'local') return true
-  return URL.canParse(base) && isLoopback(new URL(base).hostname)
-}
-
-export function headersOf({ key, headers }: Endpoint): Record<string, string> {
-  const own = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-  return { 'user-agent': 'cambium', ...(key ? { authorization: `Bearer ${key}` } : {}), ...own }
-}
-
-function readVariable(name: string): string | undefined {
-  return process.env[name]?.trim() || undefined
+/** None is needed: a server on this machine asks for none. */
+export function needsKey({ base }: Endpoint, { kind }: ProviderEntry): boolean {
+  if (kind === 'local' || kind === 'named') return false
+  return !(URL.canParse(base) && isLoopback(new URL(base).hostname))
 }
 
 /** An address as people write it in a variable: `localhost:11434`, `0.0.0.0`, `https://host`. */
-function completed(value: string, { path, kind, baseURL }: RouteEntry): string {
+function completed(value: string, { path, kind, baseURL }: ProviderEntry): string {
   const bare = !/^https?:\/\//i.test(value)
   const text = bare ? `http://${value}` : value
   if (!URL.canParse(text)) return value
   const url = new URL(text)
   if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
-  if (bare && !url.port && kind === 'local') url.port = new URL(baseURL).port
+  if (bare && !url.port && kind !== 'remote') url.port = new URL(baseURL).port
   const base = trimmed(url.href)
   return !path || /\/v\d+[a-z]*$/.test(base) ? base : `${base}${path}`
 }
 
-const trimmed = (base: string) => base.replace(/\/+$/, '').replace(/\/chat\/completions$/, '')
+const trimmed = (base: string) => base.replace(/\/+$/, '').replace(/\/(chat\/completions|messages|responses)$/, '')

@@ -20,6 +20,8 @@ export interface FailureSubject {
   readonly model: string
   /** What was asked, for its host. */
   readonly url?: string
+  /** The provider's address, to which each of its paths is appended. */
+  readonly base?: string
   /** Environment variables that may hold the key and the address. */
   readonly keyVariable?: string | undefined
   readonly baseVariable?: string | undefined
@@ -98,7 +100,7 @@ function describe(
     case 'UNKNOWN_MODEL': {
       // The list may be older than the provider's: what it has just refused is no advice.
       const others = models.filter(id => id !== model).slice(0, 5)
-      const list = subject.url?.replace(/\/chat\/completions$/, '/models')
+      const list = subject.base && `${subject.base}/models`
       return base(
         `${provider} has no model "${model}"${status}${said}`,
         others.length

@@ -1,0 +1,321 @@
+/** One provider reached over HTTP: its address and credential, and the course of one exchange in its protocol. */
+
+import type { IncomingMessage } from 'node:http'
+import { LlmAdapter } from '../adapter.ts'
+import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
+import type { CredentialSource } from './credentials.ts'
+import { type Endpoint, needsKey, type ProviderEntry, readEndpoint } from './endpoint.ts'
+import {
+  type FailureSubject,
+  failureFromErrorObject,
+  failureFromNetwork,
+  failureFromResponse,
+  LlmError,
+  redact,
+} from './failure.ts'
+import { isRecord } from './failure-code.ts'
+import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
+import { readModels } from './model-list.ts'
+import { AnswerError, type AnswerReader, type Protocol } from './protocol.ts'
+import type { ProviderSettings, WebLimits } from './settings.ts'
+import { NoEventsError, readEvents, SilenceError } from './sse.ts'
+
+export interface WebAdapterOptions {
+  readonly entry: ProviderEntry
+  readonly settings: ProviderSettings
+  readonly protocol: Protocol
+  readonly transport: HttpTransport
+  readonly limits: WebLimits
+  readonly credentials: CredentialSource
+}
+
+type Headers = Readonly<Record<string, string>>
+
+const MAX_ERROR_BYTES = 64 * 1024
+const MAX_LIST_BYTES = 8 * 2 ** 20
+/** A provider that has said why it stopped may still send usage and its end mark; one that does neither is done. */
+const FINISHED_MS = 5_000
+
+export class WebAdapter extends LlmAdapter {
+  override readonly kind: LlmAdapter['kind']
+  private readonly options: WebAdapterOptions
+  /** What the provider listed when it was last asked. */
+  private listed: readonly ModelInfo[] = []
+
+  constructor(options: WebAdapterOptions) {
+    super()
+    this.options = options
+    this.kind = options.entry.kind
+  }
+
+  override models(): readonly ModelInfo[] {
+    return this.listed.length ? this.listed : this.options.entry.models
+  }
+
+  override ready(): boolean {
+    const { entry, credentials } = this.options
+    const endpoint = this.endpoint()
+    return endpoint.key !== undefined || !needsKey(endpoint, entry) || credentials.loggedIn(entry.provider)
+  }
+
+  override credentials(): readonly string[] {
+    return this.options.settings.apiKey ? [] : this.options.entry.keys
+  }
+
+  override credentialFix(): string | undefined {
+    const [variable] = this.options.entry.keys
+    return this.kind === 'remote' && variable ? `set ${variable}` : undefined
+  }
+
+  override async discover(signal: AbortSignal): Promise<readonly ModelInfo[]> {
+    const { transport, limits, entry } = this.options
+    const endpoint = this.endpoint()
+    if (this.knowsModels(endpoint.base)) return this.models()
+    const response = await transport.send({
+      url: new URL(`${endpoint.base}/models`),
+      method: 'GET',
+      headers: this.headers(endpoint, await this.lease(endpoint, signal, false)),
+      signal,
+      connectMs: limits.connectMs,
+      answerMs: limits.connectMs,
+    })
+    try {
+      const text = await readText(response, MAX_LIST_BYTES, limits.connectMs)
+      this.listed = readModels(JSON.parse(text), entry.models)
+      return this.models()
+    } finally {
+      response.destroy()
+    }
+  }
+
+  override async *stream(request: LlmRequest): AsyncGenerator<StreamChunk> {
+    const endpoint = this.endpoint()
+    const subject = this.subject(request, endpoint)
+    this.requireUsable(endpoint, subject)
+    const started = performance.now()
+    const response = await this.send(request, endpoint, subject)
+    const reader = this.options.protocol.reader(request)
+    let complete = false
+    try {
+      if (!isGood(response)) throw new LlmError(await this.refusal(response, subject))
+      yield* this.read(response, reader, subject, performance.now() - started)
+      complete = true
+      release(response)
+      // What ends the body came along as a rule; a turn of the loop later its connection is free for the next request.
+      await new Promise(setImmediate)
+      yield* reader.end()
+    } catch (error) {
+      // What a failed attempt has cost is known now or never.
+      if (!request.signal?.aborted && !complete) yield* reader.usageSoFar()
+      throw this.toError(error, subject)
+    } finally {
+      if (!complete) response.destroy()
+    }
+  }
+
+  // Sending -----------------------------------------------------------------------------------------------------
+
+  private endpoint(): Endpoint {
+    const { entry, settings, credentials } = this.options
+    return readEndpoint(entry, settings, credentials)
+  }
+
+  private requireUsable(endpoint: Endpoint, subject: FailureSubject): void {
+    const { entry, credentials } = this.options
+    const { provider, keys, bases } = entry
+    const { key, base } = endpoint
+    if (key === undefined && needsKey(endpoint, entry) && !credentials.loggedIn(provider)) {
+      throw new LlmError({
+        code: 'MISSING_CREDENTIAL',
+        message: `no key for ${provider} is set`,
+        fix: keys.length ? `set ${keys.join(' or ')}` : 'give the provider an apiKey in the configuration',
+      })
+    }
+    if (key && !/^[\x21-\x7e]+$/.test(key)) {
+      throw new LlmError({
+        code: 'AUTH',
+        message: `the key of ${provider} holds characters that no key has`,
+        fix: subject.keyVariable ? `put a valid key into ${subject.keyVariable}` : 'correct its apiKey',
+      })
+    }
+    if (isWebAddress(base)) return
+    throw new LlmError({
+      code: 'INVALID_REQUEST',
+      message: `"${base}" is no web address`,
+      fix: `correct the base address${bases[0] ? ` in ${bases[0]}` : ''}`,
+    })
+  }
+
+  /** A login that is refused is refreshed once; nothing has been answered then. */
+  private async send(request: LlmRequest, endpoint: Endpoint, subject: FailureSubject): Promise<IncomingMessage> {
+    const { signal } = request
+    const { protocol, transport, limits } = this.options
+    const exchange = async (leased: Headers | undefined) => {
+      const own = { ...protocol.headers?.(request), 'content-type': 'application/json', accept: 'text/event-stream' }
+      return transport.send({
+        url: new URL(subject.url!),
+        method: 'POST',
+        headers: { ...own, ...this.headers(endpoint, leased) },
+        body: protocol.body(request),
+        ...(signal ? { signal } : {}),
+        connectMs: limits.connectMs,
+        answerMs: limits.firstEventMs,
+      })
+    }
+    try {
+      const leased = await this.lease(endpoint, signal, false)
+      const response = await exchange(leased)
+      if (!leased || response.statusCode !== 401) return response
+      response.destroy()
+      return await exchange(await this.lease(endpoint, signal, true))
+    } catch (error) {
+      throw this.toError(error, subject)
+    }
+  }
+
+  /** What a login gives, where there is no key. */
+  private async lease(
+    { key }: Endpoint,
+    signal: AbortSignal | undefined,
+    fresh: boolean,
+  ): Promise<Headers | undefined> {
+    const { credentials, entry } = this.options
+    if (key !== undefined || !credentials.loggedIn(entry.provider)) return undefined
+    return credentials.headers(entry.provider, { fresh, signal })
+  }
+
+  private headers({ key, headers }: Endpoint, leased: Headers | undefined): Record<string, string> {
+    const own = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+    const access = key ? this.options.protocol.authorization(key) : leased
+    return { 'user-agent': 'cambium', ...access, ...own }
+  }
+
+  // Reading -----------------------------------------------------------------------------------------------------
+
+  private async *read(
+    response: IncomingMessage,
+    reader: AnswerReader,
+    subject: FailureSubject,
+    spentMs: number,
+  ): AsyncGenerator<StreamChunk> {
+    const { firstEventMs, idleMs } = this.options.limits
+    const limits = () => ({
+      firstMs: Math.max(1, firstEventMs - spentMs),
+      idleMs: reader.finished ? Math.min(FINISHED_MS, idleMs) : idleMs,
+    })
+    let done = false
+    try {
+      for await (const events of readEvents(response, limits)) {
+        for (const { event, data } of events) {
+          if (data === '[DONE]') done = true
+          else this.take(reader, event, data, subject)
+        }
+        yield* reader.flush()
+        if (done || reader.ended) break
+      }
+    } catch (error) {
+      if (error instanceof NoEventsError) this.takeWhole(reader, error, subject)
+      else if (!reader.finished || error instanceof LlmError || error instanceof AnswerError) {
+        yield* reader.flush()
+        throw error
+      }
+    }
+    yield* reader.flush()
+    if (reader.broken) {
+      throw new LlmError({
+        code: 'SERVER',
+        message: `${subject.provider} broke its answer off: ${redact(reader.broken, subject.secrets)}`,
+      })
+    }
+    if (done || reader.finished) return
+    throw new LlmError({
+      code: 'STREAM_CLOSED',
+      message: `${subject.provider} closed the stream before its answer was complete`,
+    })
+  }
+
+  private take(reader: AnswerReader, name: string | undefined, data: string, subject: FailureSubject) {
+    let event: unknown
+    try {
+      event = JSON.parse(data)
+    } catch (error) {
+      const said = redact(data.slice(0, 200), subject.secrets)
+      throw new LlmError(
+        { code: 'MALFORMED_RESPONSE', message: `${subject.provider} sent a chunk that is not JSON: ${said}` },
+        error,
+      )
+    }
+    const failed = isRecord(event) && event['error'] !== undefined && event['error'] !== null
+    if (failed || name === 'error') throw new AnswerError(event)
+    reader.push(event, name)
+  }
+
+  /** A 200 without events: an error, a whole answer from a server that does not stream, or some other page. */
+  private takeWhole(reader: AnswerReader, { text }: NoEventsError, subject: FailureSubject) {
+    let body: unknown
+    try {
+      body = JSON.parse(text)
+    } catch {
+      body = undefined
+    }
+    if (reader.whole(body)) return
+    if (isRecord(body) && (body['error'] !== undefined || body['message'] !== undefined)) {
+      throw new AnswerError(body['error'] ?? body)
+    }
+    const { protocol } = this.options
+    const said = redact(text.slice(0, 200), subject.secrets)
+    throw new LlmError({
+      code: 'MALFORMED_RESPONSE',
+      message: `${subject.provider} answered with something that is no ${protocol.answer}: ${said}`,
+      fix: `check the base address ${subject.url!.slice(0, -protocol.path.length - 1)}; most end in /v1`,
+    })
+  }
+
+  // Failures ----------------------------------------------------------------------------------------------------
+
+  private async refusal(response: IncomingMessage, subject: FailureSubject): Promise<LlmFailure> {
+    const { connectMs } = this.options.limits
+    const body = await readText(response, MAX_ERROR_BYTES, connectMs)
+    return failureFromResponse({ status: response.statusCode!, headers: response.headers, body }, subject)
+  }
+
+  private toError(error: unknown, subject: FailureSubject): LlmError {
+    if (error instanceof LlmError) return error
+    if (error instanceof AnswerError) return new LlmError(failureFromErrorObject(error.error, subject))
+    return new LlmError(this.waitedTooLong(error, subject) ?? failureFromNetwork(error, subject), error)
+  }
+
+  private waitedTooLong(error: unknown, { provider }: FailureSubject): LlmFailure | undefined {
+    const { firstEventMs, idleMs } = this.options.limits
+    if (error instanceof SilenceError && error.begun) {
+      return { code: 'TIMEOUT', message: `${provider} was silent for ${spell(idleMs)} in the middle of its answer` }
+    }
+    if (!(error instanceof SilenceError) && !(error instanceof AnswerTimeout)) return undefined
+    return { code: 'TIMEOUT', message: `${provider} gave no answer within ${spell(firstEventMs)}` }
+  }
+
+  /** Our list is that of the provider's own address; another server has models of its own. */
+  private knowsModels(base: string): boolean {
+    const { entry, settings } = this.options
+    if (settings.models?.length) return true
+    return this.kind === 'remote' && base === entry.baseURL && entry.models.length > 0
+  }
+
+  private subject(request: LlmRequest, { base, key }: Endpoint): FailureSubject {
+    const { entry, settings, protocol } = this.options
+    return {
+      provider: entry.provider,
+      model: request.model,
+      url: `${base}/${protocol.path}`,
+      base,
+      keyVariable: settings.apiKey ? undefined : entry.keys[0],
+      baseVariable: entry.bases[0],
+      models: this.knowsModels(base) ? entry.models.map(model => model.id) : [],
+      secrets: key ? [key] : [],
+    }
+  }
+}
+
+const isGood = ({ statusCode = 0 }: IncomingMessage) => statusCode >= 200 && statusCode < 300
+
+const spell = (ms: number) => (ms < 1000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`)
