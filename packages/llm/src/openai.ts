@@ -7,7 +7,7 @@ import { PRESETS } from './openai/presets.ts'
 import { ChatCompletions } from './openai/protocol.ts'
 import { DIALECT, type Dialect } from './openai/request.ts'
 import { WebAdapter } from './web/adapter.ts'
-import { environmentCredentials } from './web/credentials.ts'
+import { credentialsOf } from './web/credentials.ts'
 import { HttpTransport } from './web/http.ts'
 import { limitFields, type ProviderSettings, providerFields, providersOf, type WebLimits } from './web/settings.ts'
 
@@ -54,7 +54,7 @@ export function apply(ctx: Context, config: Config) {
         protocol,
         transport,
         limits: config,
-        credentials: environmentCredentials,
+        credentials: credentialsOf(ctx),
       }),
     )
   }
