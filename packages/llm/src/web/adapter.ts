@@ -6,6 +6,7 @@ import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.t
 import type { CredentialSource } from './credentials.ts'
 import { type Endpoint, needsKey, type ProviderEntry, readEndpoint } from './endpoint.ts'
 import {
+  type FailedResponse,
   type FailureSubject,
   failureFromErrorObject,
   failureFromNetwork,
@@ -13,7 +14,7 @@ import {
   LlmError,
   redact,
 } from './failure.ts'
-import { isRecord } from './failure-code.ts'
+import { isRecord, readProviderError } from './failure-code.ts'
 import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
 import { readModels } from './model-list.ts'
 import { AnswerError, type AnswerReader, type Protocol } from './protocol.ts'
@@ -35,6 +36,8 @@ const MAX_ERROR_BYTES = 64 * 1024
 const MAX_LIST_BYTES = 8 * 2 ** 20
 /** A provider that has said why it stopped may still send usage and its end mark; one that does neither is done. */
 const FINISHED_MS = 5_000
+/** How often a protocol may say a refused request in another way. */
+const MAX_AMENDMENTS = 4
 
 export class WebAdapter extends LlmAdapter {
   override readonly kind: LlmAdapter['kind']
@@ -93,11 +96,10 @@ export class WebAdapter extends LlmAdapter {
     const subject = this.subject(request, endpoint)
     this.requireUsable(endpoint, subject)
     const started = performance.now()
-    const response = await this.send(request, endpoint, subject)
+    const response = await this.accepted(request, endpoint, subject)
     const reader = this.options.protocol.reader(request)
     let complete = false
     try {
-      if (!isGood(response)) throw new LlmError(await this.refusal(response, subject))
       yield* this.read(response, reader, subject, performance.now() - started)
       complete = true
       release(response)
@@ -144,6 +146,18 @@ export class WebAdapter extends LlmAdapter {
       message: `"${base}" is no web address`,
       fix: `correct the base address${bases[0] ? ` in ${bases[0]}` : ''}`,
     })
+  }
+
+  /** The answer, once the provider has taken the request. */
+  private async accepted(request: LlmRequest, endpoint: Endpoint, subject: FailureSubject): Promise<IncomingMessage> {
+    for (let amended = 0; ; amended++) {
+      const response = await this.send(request, endpoint, subject)
+      if (isGood(response)) return response
+      const refused = await this.refusal(response)
+      const { protocol } = this.options
+      if (amended < MAX_AMENDMENTS && protocol.amend?.(request, readProviderError(refused.body))) continue
+      throw new LlmError(failureFromResponse(refused, subject))
+    }
   }
 
   /** A login that is refused is refreshed once; nothing has been answered then. */
@@ -273,10 +287,14 @@ export class WebAdapter extends LlmAdapter {
 
   // Failures ----------------------------------------------------------------------------------------------------
 
-  private async refusal(response: IncomingMessage, subject: FailureSubject): Promise<LlmFailure> {
+  private async refusal(response: IncomingMessage): Promise<FailedResponse> {
     const { connectMs } = this.options.limits
-    const body = await readText(response, MAX_ERROR_BYTES, connectMs)
-    return failureFromResponse({ status: response.statusCode!, headers: response.headers, body }, subject)
+    try {
+      const body = await readText(response, MAX_ERROR_BYTES, connectMs)
+      return { status: response.statusCode!, headers: response.headers, body }
+    } finally {
+      release(response)
+    }
   }
 
   private toError(error: unknown, subject: FailureSubject): LlmError {

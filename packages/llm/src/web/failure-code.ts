@@ -10,6 +10,8 @@ export interface ProviderError {
   /** A status that the error itself names. */
   readonly status?: number
   readonly requestId?: string
+  /** The field of the request that it complains of. */
+  readonly param?: string
 }
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
@@ -43,6 +45,7 @@ export function readProviderError(body: unknown): ProviderError {
     codes,
     ...(status !== undefined && status >= 400 && status <= 599 ? { status } : {}),
     ...(requestId ? { requestId } : {}),
+    ...(typeof error['param'] === 'string' ? { param: error['param'] } : {}),
   }
 }
 

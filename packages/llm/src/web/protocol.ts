@@ -1,6 +1,7 @@
 /** What differs between the protocols that providers speak over HTTP: how a request is said, how an answer is read. */
 
 import type { LlmRequest, StreamChunk } from '../stream.ts'
+import type { ProviderError } from './failure-code.ts'
 
 /** One protocol in the dialect of one provider. What it remembers of messages it keeps by their identity. */
 export interface Protocol {
@@ -13,6 +14,11 @@ export interface Protocol {
   /** What else the protocol says in headers. */
   headers?(request: LlmRequest): Readonly<Record<string, string>>
   body(request: LlmRequest): Buffer
+  /**
+   * Learns from a refusal, before anything was answered. True when {@link body} now says the same request in a way that
+   * the provider may take: it is sent again, a few times at most.
+   */
+  amend?(request: LlmRequest, refusal: ProviderError): boolean
   /** A reader for the answer to `request`. */
   reader(request: LlmRequest): AnswerReader
 }
