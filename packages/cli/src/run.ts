@@ -1,8 +1,8 @@
 /** `cambium run`: one task, from the command line to its exit code. */
 
-import { HarnessError, isHarnessError, type LogRecord, sleep } from '@cambium/core'
-import { claim, ignoreTsconfig, type LoadedTree, loadTree, placeOf } from '@cambium/loader'
-import { EXIT, exitCodeOfSignal } from './exit-code.ts'
+import { HarnessError, isHarnessError } from '@cambium/core'
+import { type LoadedTree, placeOf } from '@cambium/loader'
+import { exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
 import type { Host } from './host.ts'
@@ -12,6 +12,7 @@ import { type RunOptions, readOptions } from './run-options.ts'
 import { StatusLine } from './status-line.ts'
 import { lookAt } from './surface.ts'
 import { readTask } from './task.ts'
+import { Interrupted, listenForEnd, loadWith, runTree } from './tree-run.ts'
 
 export { help } from './run-options.ts'
 
@@ -60,26 +61,11 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
   }
 }
 
-/** A signal came before the work had begun. */
-class Interrupted extends Error {
-  override readonly name = 'Interrupted'
-}
-
 /** The installation's tree with the run as its last row. */
 function load(options: RunOptions, layers: Layers, task: string, host: Host, notes: StatusLine): LoadedTree {
   const { cwd, model, resume, output, quiet } = options
   const config = { task, cwd, model, resume, output, quiet }
-  const row = { id: 'headless', name: '@cambium/cli/headless', config }
-  // The folder to work in may be somebody else's.
-  ignoreTsconfig()
-  const tree = loadTree(layers.tree, {
-    env: host.env,
-    patches: [...layers.patches, { file: layers.tree.file, data: [{ insert: [row] }] }],
-    set: layers.set,
-    ...(layers.writeTo === undefined ? {} : { writeTo: layers.writeTo }),
-    level: quiet ? 'error' : 'warn',
-    write: record => notes.print(logLine(record)),
-  })
+  const tree = loadWith({ id: 'headless', name: '@cambium/cli/headless', config }, layers, host, notes, quiet)
   for (const flag of options.limits) refuseIdleLimit(flag, tree)
   return tree
 }
@@ -92,89 +78,4 @@ function refuseIdleLimit(flag: string, { source }: LoadedTree): void {
     where: placeOf(budget.written.entries.get('disabled')?.spot ?? budget.written.spot),
     fix: `enable it, or leave out --${flag}`,
   })
-}
-
-/** How long an end that was asked for may take, whatever a plugin does. */
-const END_MS = 10_000
-
-async function runTree(tree: LoadedTree, { signal, crashed }: Ends, notes: StatusLine): Promise<number> {
-  let ending: Promise<void> | undefined
-  const end = (reason?: string) => {
-    ending ??= within(tree.dispose(reason), END_MS)
-    return ending
-  }
-  let stop = () => {}
-  const stopped = new Promise<undefined>(resolve => {
-    stop = () => void end(String(signal.reason)).then(() => resolve(undefined))
-  })
-  signal.addEventListener('abort', stop)
-  const failed = crashed.then(error => ({ error }))
-  try {
-    const stuck = await Promise.race([tree.mount(), failed, stopped])
-    if (signal.aborted) throw new Interrupted()
-    if (stuck) throw stuck.error
-    tree.begin()
-    const done = await Promise.race([tree.ended, failed, stopped])
-    // Work that did not come to rest in time has no code of its own.
-    if (done === undefined || (done === EXIT.failed && signal.aborted)) return exitCodeOfSignal(signal.reason)
-    if (typeof done === 'number') return done
-    // Standard output is the row's by now: it reports what it has when the tree is disposed.
-    const failure = toFailure(done.error)
-    notes.print(describeFailure(failure))
-    await end(failure.message)
-    return EXIT.failed
-  } finally {
-    signal.removeEventListener('abort', stop)
-    await end()
-  }
-}
-
-async function within(work: Promise<void>, ms: number): Promise<void> {
-  const over = new AbortController()
-  await Promise.race([work, sleep(ms, over.signal)])
-  over.abort()
-}
-
-function logLine({ level, text }: LogRecord): string {
-  return level === 'warn' ? `warning: ${text}` : level === 'error' ? `error: ${text}` : text
-}
-
-interface Ends {
-  /** Aborts when a person or the system asks for an end; the reason is the signal's name. */
-  readonly signal: AbortSignal
-  readonly stopped: Promise<undefined>
-  /** Resolves with an error that nobody caught. */
-  readonly crashed: Promise<unknown>
-  undo(): void
-}
-
-/** The first signal asks for an orderly end, a second one ends the process at once. */
-function listenForEnd(host: Host, notes: StatusLine | undefined): Ends {
-  const stop = new AbortController()
-  const release = host.owned
-    ? claim('signals', { tree: 'the command line', name: 'cambium', at: undefined })
-    : undefined
-  let crash: (error: unknown) => void
-  const crashed = new Promise<unknown>(resolve => {
-    crash = resolve
-  })
-  const stopped = new Promise<undefined>(resolve => {
-    stop.signal.addEventListener('abort', () => resolve(undefined))
-  })
-  const ignoreSignals = host.onSignal(signal => {
-    if (stop.signal.aborted) return host.abort(exitCodeOfSignal(signal))
-    notes?.print('stopping; once more to end at once')
-    stop.abort(signal)
-  })
-  const ignoreCrashes = host.onCrash(error => crash(error))
-  return {
-    signal: stop.signal,
-    stopped,
-    crashed,
-    undo() {
-      ignoreSignals()
-      ignoreCrashes()
-      release?.()
-    },
-  }
 }
