@@ -3,22 +3,15 @@
 export { type BootedTree, bootTree } from './boot-tree.ts'
 export { builtBin } from './built-bin.ts'
 export { call, type FakeAnswer, FakeModel, type FakeReply, fail, fakeModel, say } from './fake-model.ts'
-export {
-  type ModelMessage,
-  type ModelRequest,
-  type ModelRequestBody,
-  type ModelRequestEnd,
-  type ModelServer,
-  type ModelServerOptions,
-  startModelServer,
-} from './model-server.ts'
-export {
-  type Fault,
-  OVERFLOW_WORDINGS,
-  type Reply,
-  type ReplyScript,
-  type ScriptedToolCall,
-  type ScriptedUsage,
-} from './model-server-reply.ts'
-export { replyBytes } from './model-server-stream.ts'
+export { replyBytes } from './model-server/answer.ts'
+export { OVERFLOW_WORDINGS } from './model-server/errors.ts'
+export type { Fault, Reply, ReplyScript, ScriptedToolCall, ScriptedUsage } from './model-server/reply.ts'
+export type {
+  ModelMessage,
+  ModelProtocol,
+  ModelRequest,
+  ModelRequestBody,
+  ModelRequestEnd,
+} from './model-server/request.ts'
+export { type ModelServer, type ModelServerOptions, startModelServer } from './model-server/server.ts'
 export { type TempWorkspace, tempWorkspace } from './workspace.ts'

@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { errorMessage } from '@cambium/core'
 import { parse } from 'yaml'
-import { type ModelServerOptions, startModelServer } from './model-server.ts'
+import { type ModelServerOptions, startModelServer } from './model-server/server.ts'
 
 const OPTIONS = ['replies', 'otherwise', 'strict', 'alternateRoles', 'contextWindow', 'models', 'apiKey'] as const
 
@@ -51,7 +51,7 @@ async function main() {
   if (!values.verbose) return
   for (let index = 0; ; index++) {
     const { body, problem } = await server.request(index)
-    const messages = body.messages?.length ?? 0
+    const messages = (body.messages ?? [body['input']].flat()).length
     process.stderr.write(`${index}: ${body.model}, ${messages} messages${problem ? `, ${problem}` : ''}\n`)
   }
 }

@@ -1,51 +1,18 @@
 /**
- * A model server on this machine that speaks OpenAI chat completions from a script, faults included, so that an
- * adapter, a loop or a whole program can be tried against real HTTP.
+ * A model server on this machine that speaks the protocols of three providers from a script, faults included, so that
+ * an adapter, a loop or a whole program can be tried against real HTTP.
  */
 
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createHash } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { HarnessError } from '@cambium/core'
-import { sendReply } from './model-server-answer.ts'
-import { type Reply, type ReplyScript, toReply } from './model-server-reply.ts'
-import { inspectRequest } from './model-server-strict.ts'
-
-export interface ModelMessage {
-  role: string
-  content?: unknown
-  reasoning_content?: string
-  tool_calls?: { id: string; type: string; function: { name: string; arguments: string } }[]
-  tool_call_id?: string
-}
-
-export interface ModelRequestBody {
-  model: string
-  messages: ModelMessage[]
-  stream?: boolean
-  tools?: { type: string; function: { name: string; description?: string; parameters?: Record<string, unknown> } }[]
-  [key: string]: unknown
-}
-
-/** How an exchange ended: in good order, cut off by a fault of ours, or left by the client. */
-export type ModelRequestEnd = 'finished' | 'cut' | 'left'
-
-export interface ModelRequest {
-  /** Place among all completion requests of this server, from 0. */
-  readonly index: number
-  readonly method: string
-  readonly path: string
-  readonly headers: IncomingHttpHeaders
-  /** When it had arrived whole, in milliseconds since 1970. */
-  readonly time: number
-  /** As it came over the wire. */
-  readonly text: string
-  /** Parsed; an empty object when it is not JSON. */
-  readonly body: ModelRequestBody
-  /** Why the strict provider refused it, or why no reply was left for it. */
-  readonly problem: string | undefined
-  /** Settles when the exchange is over. Never rejects. */
-  readonly ended: Promise<ModelRequestEnd>
-}
+import { answerId, sendReply } from './answer.ts'
+import { errorBody, type ProviderError } from './errors.ts'
+import { type Reply, type ReplyScript, toReply } from './reply.ts'
+import type { ModelProtocol, ModelRequest, ModelRequestBody, ModelRequestEnd } from './request.ts'
+import { callIdOf } from './speech.ts'
+import { inspectRequest } from './strict.ts'
 
 export interface ModelServerOptions {
   /** Answers in order, one a request (see `times` and `when`). */
@@ -54,7 +21,7 @@ export interface ModelServerOptions {
   otherwise?: ReplyScript
   /** False answers whatever arrives, as long as it is JSON. */
   strict?: boolean
-  /** The strict provider refuses two messages of one role in a row, tool results aside. */
+  /** The strict provider of chat completions refuses two messages of one role in a row, tool results aside. */
   alternateRoles?: boolean
   /** The strict provider refuses input + output above it, in tokens of four characters. */
   contextWindow?: number
@@ -62,19 +29,19 @@ export interface ModelServerOptions {
   check?: (request: ModelRequest) => string | undefined
   /** What `GET /v1/models` lists; when given, a request for another model gets a 404. */
   models?: readonly string[]
-  /** When given, a request with another bearer token gets a 401. */
+  /** When given, a request with another bearer token or `x-api-key` gets a 401. */
   apiKey?: string
   port?: number
 }
 
 export interface ModelServer {
-  /** `http://127.0.0.1:<port>/v1` */
+  /** `http://127.0.0.1:<port>/v1`; below it `chat/completions`, `messages`, `responses` and `models`. */
   readonly url: string
-  /** Every completion request so far, oldest first. */
+  /** Every request for an answer so far, oldest first. */
   readonly requests: readonly ModelRequest[]
   /** Every other request, as `GET /v1/models`. */
   readonly others: readonly string[]
-  /** The completion request at `index`, as soon as it is there. */
+  /** The request for an answer at `index`, as soon as it is there. */
   request(index: number): Promise<ModelRequest>
   /** @throws `MODEL_SERVER_NOT_DONE` listing replies that are left, requests that found none, and refused ones. */
   expectDone(): void
@@ -83,6 +50,11 @@ export interface ModelServer {
   [Symbol.asyncDispose](): Promise<void>
 }
 
+const PATHS: Record<string, ModelProtocol> = {
+  '/chat/completions': 'chat',
+  '/messages': 'messages',
+  '/responses': 'responses',
+}
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 interface Left {
@@ -103,10 +75,11 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   const others: string[] = []
   const faults: string[] = []
   const waiting = new Map<number, (request: ModelRequest) => void>()
+  const stored = new Set<string>()
   const rules =
     options.strict === false
       ? undefined
-      : { alternateRoles: options.alternateRoles ?? false, contextWindow: options.contextWindow }
+      : { alternateRoles: options.alternateRoles ?? false, contextWindow: options.contextWindow, stored }
   let calls = 0
   let closing: Promise<void> | undefined
 
@@ -117,14 +90,15 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
     return entry.script
   }
 
-  async function complete(incoming: IncomingMessage, outgoing: ServerResponse) {
+  async function answer(protocol: ModelProtocol, incoming: IncomingMessage, outgoing: ServerResponse) {
     const bytes = await readBody(incoming)
     const time = Date.now()
     const text = bytes.toString('utf8')
     let cut = false
-    const inspection = inspectRequest(bytes, rules)
+    const inspection = inspectRequest({ bytes, headers: incoming.headers, protocol }, rules)
     const request = {
       index: requests.length,
+      protocol,
       method: incoming.method ?? '',
       path: incoming.url ?? '',
       headers: incoming.headers,
@@ -145,8 +119,10 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
     requests.push(request)
     waiting.get(request.index)?.(request)
     waiting.delete(request.index)
-    if (refused) return sendError(outgoing, refused.status, refused.error)
-    if (!script) return sendError(outgoing, 500, unexpected(request))
+    const fail = (status: number, error: ProviderError) =>
+      sendJson(outgoing, status, errorBody(error, status, protocol))
+    if (refused) return fail(refused.status, refused.error)
+    if (!script) return fail(500, unexpected(request))
     let reply: Reply
     try {
       reply = toReply(
@@ -155,32 +131,41 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
       )
     } catch (error) {
       fault(`its reply failed: ${(error as Error).message}`)
-      return sendError(outgoing, 500, { message: request.problem, type: 'server_error', code: 'script_failed' })
+      return fail(500, { message: request.problem, type: 'server_error', code: 'script_failed' })
     }
-    const { model, stream, stream_options: asked } = request.body
+    const { model, stream, stream_options: asked, include, store } = request.body
+    const seed = createHash('sha256').update(`${request.index} ${text}`).digest('hex').slice(0, 24)
     const envelope = {
-      id: `chatcmpl-${request.index + 1}`,
+      id: answerId(protocol, request.index + 1, seed),
       model,
       created: Math.floor(time / 1000),
       includeUsage: (asked as { include_usage?: boolean } | undefined)?.include_usage === true,
+      includeEncrypted: Array.isArray(include) && include.includes('reasoning.encrypted_content'),
       inputTokens: Math.ceil(bytes.length / 4),
-      callId: () => `call_${++calls}`,
+      callId: () => callIdOf(protocol, ++calls),
     }
     const markCut = () => {
       cut = true
     }
-    await sendReply(reply, { outgoing, envelope, stream: stream === true, cut: markCut })
+    const keep = (id: string) => void (store !== false && stored.add(id))
+    await sendReply(reply, { outgoing, protocol, envelope, stream: stream === true, cut: markCut, keep })
   }
 
-  function list(outgoing: ServerResponse) {
-    const data = (options.models ?? ['test-model']).map(id => ({ id, object: 'model', created: 0, owned_by: 'script' }))
+  function list(incoming: IncomingMessage, outgoing: ServerResponse) {
+    const ids = options.models ?? ['test-model']
+    if (incoming.headers['anthropic-version']) {
+      const data = ids.map(id => ({ type: 'model', id, display_name: id, created_at: '2025-01-01T00:00:00Z' }))
+      return sendJson(outgoing, 200, { data, has_more: false, first_id: ids[0] ?? null, last_id: ids.at(-1) ?? null })
+    }
+    const data = ids.map(id => ({ id, object: 'model', created: 0, owned_by: 'script' }))
     sendJson(outgoing, 200, { object: 'list', data })
   }
 
   const server = createServer((incoming, outgoing) => {
     const path = (incoming.url ?? '').replace(/\?.*$/, '').replace(/^\/v1(?=\/)/, '')
-    if (incoming.method === 'POST' && path === '/chat/completions') {
-      complete(incoming, outgoing).catch(error => {
+    const protocol = PATHS[path]
+    if (incoming.method === 'POST' && protocol) {
+      answer(protocol, incoming, outgoing).catch(error => {
         // The client went away while it was sending or being answered: `ended` tells, there is nobody to answer.
         outgoing.destroy()
         if (!incoming.destroyed) faults.push(`the server failed: ${(error as Error).stack}`)
@@ -189,12 +174,10 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
     }
     others.push(`${incoming.method} ${incoming.url}`)
     incoming.resume()
-    if (incoming.method === 'GET' && path === '/models') return list(outgoing)
+    if (incoming.method === 'GET' && path === '/models') return list(incoming, outgoing)
     faults.push(`${incoming.method} ${incoming.url}: there is no such path`)
-    sendError(outgoing, 404, {
-      message: `Invalid URL (${incoming.method} ${incoming.url})`,
-      type: 'invalid_request_error',
-    })
+    const message = `Invalid URL (${incoming.method} ${incoming.url})`
+    sendJson(outgoing, 404, { error: { message, type: 'invalid_request_error' } })
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -241,24 +224,21 @@ function matches(request: ModelRequest, when: NonNullable<Reply['when']>): boole
   return typeof when === 'string' ? request.text.includes(when) : when.test(request.text)
 }
 
-interface ErrorBody {
-  message: string | undefined
-  type?: string
-  code?: string | null
-}
-
 function refusal(
   request: ModelRequest,
   problem: string | undefined,
   code: string | null | undefined,
   options: ModelServerOptions,
-): { status: number; error: ErrorBody } | undefined {
+): { status: number; error: ProviderError } | undefined {
+  const messages = request.protocol === 'messages'
   const type = 'invalid_request_error'
-  if (options.apiKey !== undefined && request.headers.authorization !== `Bearer ${options.apiKey}`) {
+  if (options.apiKey !== undefined && !hasKey(request, options.apiKey)) {
+    if (messages) return { status: 401, error: { message: 'invalid x-api-key' } }
     return { status: 401, error: { message: 'Incorrect API key provided.', type, code: 'invalid_api_key' } }
   }
   if (problem) return { status: 400, error: { message: problem, type, code: code ?? null } }
   if (options.models && !options.models.includes(request.body.model)) {
+    if (messages) return { status: 404, error: { message: `model: ${request.body.model}` } }
     const message = `The model \`${request.body.model}\` does not exist or you do not have access to it.`
     return { status: 404, error: { message, type, code: 'model_not_found' } }
   }
@@ -266,13 +246,12 @@ function refusal(
   return own === undefined ? undefined : { status: 400, error: { message: own, type, code: null } }
 }
 
-function unexpected(request: ModelRequest): ErrorBody {
+const hasKey = ({ headers }: ModelRequest, key: string) =>
+  headers.authorization === `Bearer ${key}` || headers['x-api-key'] === key
+
+function unexpected(request: ModelRequest): ProviderError {
   const message = `the script has no reply left for request ${request.index}`
   return { message, type: 'server_error', code: 'unexpected_request' }
-}
-
-function sendError(outgoing: ServerResponse, status: number, error: ErrorBody) {
-  sendJson(outgoing, status, { error })
 }
 
 function sendJson(outgoing: ServerResponse, status: number, body: unknown) {

@@ -1,7 +1,8 @@
 /** What a script of the model server may say: the shape of a reply, and the check that it is one. */
 
 import { HarnessError } from '@cambium/core'
-import type { ModelRequest } from './model-server.ts'
+import { OVERFLOW_WORDINGS } from './errors.ts'
+import type { ModelRequest } from './request.ts'
 
 export interface ScriptedToolCall {
   /** Unique in the server by default. */
@@ -20,6 +21,8 @@ export interface ScriptedUsage {
   input: number
   output: number
   cached?: number
+  /** Of the input, what was written to the cache. */
+  written?: number
   reasoning?: number
 }
 
@@ -30,83 +33,34 @@ const FAULTS = {
   stall: 'nothing more comes after `after` deltas; with `commentsMs`, only comments',
   truncate: 'the body ends in good order after `after` deltas, with neither finish nor [DONE]',
   malformed: 'one chunk after `after` deltas is broken JSON; the rest follows',
-  'error-chunk': 'a 200 whose stream holds `data: {"error": …}` after `after` deltas, and ends',
+  'error-chunk': 'a 200 whose stream holds an error event after `after` deltas, and ends',
+  failed: 'as error-chunk; over Responses followed by `response.failed`',
   'invalid-arguments': 'the arguments of every tool call lack their last character',
   'duplicate-ids': 'every tool call has the id of the first',
-  length: 'finish_reason `length` in the middle of the last call’s arguments, or of the text',
-  empty: 'a completion that stops without having said anything',
-  'empty-choices': 'chunks with `choices: []` around the content, or instead of it',
+  length: 'the output limit in the middle of the last call’s arguments, or of the text',
+  empty: 'an answer that stops without having said anything',
+  'empty-choices': 'chunks with `choices: []` around the content, or instead of it; elsewhere events that say nothing',
 } as const
 
 /** A named fault, or an HTTP status: `'429'`. */
 export type Fault = keyof typeof FAULTS | `${number}`
 
-/** What providers answer when a request is too long. */
-export const OVERFLOW_WORDINGS = {
-  openai: {
-    status: 400,
-    error: {
-      message:
-        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens. Please reduce the length of the messages.",
-      type: 'invalid_request_error',
-      code: 'context_length_exceeded',
-    },
-  },
-  'too-long': {
-    status: 400,
-    error: { message: 'prompt is too long: 210042 tokens > 200000 maximum', type: 'invalid_request_error' },
-  },
-  requested: {
-    status: 400,
-    error: {
-      message:
-        "This model's maximum context length is 65536 tokens. However, you requested 70000 tokens (66000 in the messages, 4000 in the completion).",
-      type: 'invalid_request_error',
-      code: 'invalid_request_error',
-    },
-  },
-  exceeds: {
-    status: 400,
-    error: { message: "Input length 9001 exceeds model's maximum context length (8192).", type: 'BadRequestError' },
-  },
-  'input-length': {
-    status: 400,
-    error: { message: 'Input is longer than the maximum allowed input length of 8192 tokens', code: 400 },
-  },
-  'context-size': {
-    status: 400,
-    error: {
-      message: 'the request exceeds the available context size, try increasing it',
-      type: 'exceed_context_size_error',
-      code: 400,
-      n_prompt_tokens: 9001,
-      n_ctx: 8192,
-    },
-  },
-  code: { status: 400, error: { message: 'Bad request', code: 'context_length_exceeded' } },
-  'token-count': {
-    status: 400,
-    error: {
-      message: 'The input token count (9001) exceeds the maximum number of tokens allowed (8192).',
-      status: 'INVALID_ARGUMENT',
-      code: 400,
-    },
-  },
-  'too-large': {
-    status: 413,
-    error: { message: 'Request exceeds the maximum size', type: 'request_too_large' },
-  },
-} as const
-
 export interface Reply {
-  /** Sent first, before the text. */
+  /** Sent first, before the text. Empty: reasoning that happened but is not shown, where the protocol knows that. */
   reasoning?: string
+  /** The reasoning is hidden from the client, and has to come back all the same. Chat completions say nothing of it. */
+  redacted?: boolean
   text?: string
+  /** After the text: the model declines, in the protocol's own way. */
+  refusal?: string
   /** All in one assistant message. */
   toolCalls?: readonly ScriptedToolCall[]
-  /** Further deltas, sent as they stand after the others (streamed replies only). */
+  /**
+   * Further deltas, sent as they stand after the others (streamed replies only). Messages and Responses have no
+   * envelope of their own: there each is a whole event, named by its `type`.
+   */
   deltas?: readonly Readonly<Record<string, unknown>>[]
-  /** `tool_calls` when there are calls, else `stop`. */
+  /** `tool_calls` when there are calls, else `stop`; said in the protocol's word for it, or as it stands. */
   finish?: string
   /** An estimate of four characters a token by default; false for none. */
   usage?: ScriptedUsage | false
@@ -132,7 +86,7 @@ export interface Reply {
   /** Joins what is ready into writes of about that many bytes. */
   gatherBytes?: number
   eol?: '\n' | '\r\n'
-  /** False leaves out the closing `[DONE]`. */
+  /** False leaves out the closing `[DONE]` or `message_stop`. */
   done?: boolean
 
   fault?: Fault
@@ -173,7 +127,9 @@ const EITHER =
 
 const KEYS: Record<keyof Reply, (value: unknown) => boolean> = {
   reasoning: TEXT,
+  redacted: FLAG,
   text: TEXT,
+  refusal: TEXT,
   toolCalls: value =>
     LIST(value) && (value as unknown[]).every(call => OBJECT(call) && TEXT((call as ScriptedToolCall).name)),
   deltas: value => LIST(value) && (value as unknown[]).every(OBJECT),
