@@ -20,6 +20,8 @@ export interface LlmCallConfig {
   readonly stop?: readonly string[]
   /** Fields for one provider that the vocabulary has no word for. */
   readonly providerOptions?: JsonObject
+  /** The route that was chosen, where this one takes its place because that one is down. */
+  readonly insteadOf?: { readonly provider: string; readonly model: string }
 }
 
 export interface LlmRequest extends LlmCallConfig {
@@ -65,6 +67,7 @@ export const FAILURE_CODES = [
   'UNKNOWN',
   'UNKNOWN_MODEL',
   'UNSUPPORTED_CONTENT',
+  'UNSUPPORTED_OPTION',
 ] as const
 export type LlmFailureCode = (typeof FAILURE_CODES)[number]
 

@@ -1,5 +1,6 @@
 import type { Context } from '@cambium/core'
 import { LlmAdapter, type ModelInfo, type StreamChunk } from '@cambium/llm'
+import * as anthropic from '@cambium/llm/anthropic'
 import * as openai from '@cambium/llm/openai'
 import * as scripted from '@cambium/llm/scripted'
 import { type ModelServer, startModelServer } from '@cambium/testkit'
@@ -23,6 +24,7 @@ beforeEach(() => {
 
 async function mounted(config: Partial<openai.Config> = {}): Promise<Context> {
   const root = await tree()
+  await root.plugin(anthropic, {} as anthropic.Config)
   await root.plugin(openai, config as openai.Config)
   return root
 }
@@ -212,14 +214,15 @@ describe('the built-in providers', () => {
     expect((await answer(root, { provider: 'anthropic', model: 'm' })).text).toBe('ok')
     expect(server.requests.map(({ path, headers }) => [path, headers.authorization])).toEqual([
       ...Array.from({ length: 4 }, () => ['/v1/chat/completions', 'Bearer x']),
-      ['/v1/chat/completions', 'Bearer y'],
+      ['/v1/messages', undefined],
     ])
+    expect(server.requests[4]?.headers['x-api-key']).toBe('y')
   })
 
   it('can be changed by the configuration, or left to others', async () => {
     const server = await serve(['m'])
     const root = await mounted({
-      exclude: ['anthropic'],
+      exclude: ['xai'],
       providers: {
         groq: {
           baseURL: server.url,
@@ -228,7 +231,7 @@ describe('the built-in providers', () => {
         },
       },
     })
-    expect(root.llm.list().map(({ provider }) => provider)).not.toContain('anthropic')
+    expect(root.llm.list().map(({ provider }) => provider)).not.toContain('xai')
     expect(root.llm.modelInfo({ provider: 'groq', model: 'm' })).toEqual({
       id: 'm',
       contextWindow: 9,

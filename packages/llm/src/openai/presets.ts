@@ -55,16 +55,6 @@ const local = (provider: string, baseURL: string, bases: readonly string[]) =>
 /** In the order in which `auto` tries them. */
 export const PRESETS: readonly Preset[] = [
   remote(
-    'anthropic',
-    'https://api.anthropic.com/v1',
-    [
-      model('claude-sonnet-4-5', 200, [3, 15, 0.3, 3.75], true),
-      model('claude-opus-4-5', 200, [5, 25, 0.5, 6.25], true),
-      model('claude-haiku-4-5', 200, [1, 5, 0.1, 1.25], true),
-    ],
-    { path: '/v1' },
-  ),
-  remote(
     'openai',
     'https://api.openai.com/v1',
     [

@@ -75,9 +75,9 @@ export class WebAdapter extends LlmAdapter {
     const endpoint = this.endpoint()
     if (this.knowsModels(endpoint.base)) return this.models()
     const response = await transport.send({
-      url: new URL(`${endpoint.base}/models`),
+      url: new URL(`${endpoint.base}/${this.options.protocol.listPath ?? 'models'}`),
       method: 'GET',
-      headers: this.headers(endpoint, await this.lease(endpoint, signal, false)),
+      headers: this.headers(endpoint, await this.lease(endpoint, signal, false), undefined),
       signal,
       connectMs: limits.connectMs,
       answerMs: limits.connectMs,
@@ -165,11 +165,14 @@ export class WebAdapter extends LlmAdapter {
     const { signal } = request
     const { protocol, transport, limits } = this.options
     const exchange = async (leased: Headers | undefined) => {
-      const own = { ...protocol.headers?.(request), 'content-type': 'application/json', accept: 'text/event-stream' }
       return transport.send({
         url: new URL(subject.url!),
         method: 'POST',
-        headers: { ...own, ...this.headers(endpoint, leased) },
+        headers: {
+          'content-type': 'application/json',
+          accept: 'text/event-stream',
+          ...this.headers(endpoint, leased, request),
+        },
         body: protocol.body(request),
         ...(signal ? { signal } : {}),
         connectMs: limits.connectMs,
@@ -198,10 +201,21 @@ export class WebAdapter extends LlmAdapter {
     return credentials.headers(entry.provider, { fresh, signal })
   }
 
-  private headers({ key, headers }: Endpoint, leased: Headers | undefined): Record<string, string> {
-    const own = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-    const access = key ? this.options.protocol.authorization(key) : leased
-    return { 'user-agent': 'cambium', ...access, ...own }
+  private headers(
+    { key, headers }: Endpoint,
+    leased: Headers | undefined,
+    request: LlmRequest | undefined,
+  ): Record<string, string> {
+    const { protocol } = this.options
+    const said = protocol.headers?.(request) ?? {}
+    const access = (key ? protocol.authorization(key) : leased) ?? {}
+    const all: Record<string, string> = { 'user-agent': 'cambium' }
+    for (const [written, value] of [said, access, headers].flatMap(Object.entries<string>)) {
+      const name = written.toLowerCase()
+      // A list of features: what a login or the configuration asks for comes on top of what the protocol needs.
+      all[name] = name === 'anthropic-beta' && all[name] ? `${all[name]},${value}` : value
+    }
+    return all
   }
 
   // Reading -----------------------------------------------------------------------------------------------------

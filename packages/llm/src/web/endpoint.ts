@@ -55,8 +55,13 @@ function completed(value: string, { path, kind, baseURL }: ProviderEntry): strin
   const url = new URL(text)
   if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
   if (bare && !url.port && kind !== 'remote') url.port = new URL(baseURL).port
-  const base = trimmed(url.href)
-  return !path || /\/v\d+[a-z]*$/.test(base) ? base : `${base}${path}`
+  return path ? withVersion(url.href, path) : trimmed(url.href)
+}
+
+/** An address that ends in a version, `path` where it has none. */
+export function withVersion(address: string, path: string): string {
+  const base = trimmed(address)
+  return /\/v\d+[a-z]*$/.test(base) ? base : `${base}${path}`
 }
 
 const trimmed = (base: string) => base.replace(/\/+$/, '').replace(/\/(chat\/completions|messages|responses)$/, '')

@@ -70,7 +70,7 @@ const STRUCTURED: readonly (readonly [LlmFailureCode, RegExp])[] = [
   ],
   [
     'QUOTA',
-    /^(insufficient_quota|quota_exceeded|exceeded_current_quota_error|insufficient_balance|insufficient_credits|billing_.*|payment_required|credit_balance_too_low)$/,
+    /^(insufficient_quota|quota_exceeded|exceeded_current_quota_error|insufficient_balance|insufficient_credits|billing_.*|payment_required|credit_balance_too_low|usage_limit_reached|usage_not_included)$/,
   ],
   [
     'RATE_LIMIT',
@@ -80,10 +80,13 @@ const STRUCTURED: readonly (readonly [LlmFailureCode, RegExp])[] = [
     'AUTH',
     /^(invalid_api_key|incorrect_api_key|authentication_error|invalid_authentication(_error)?|permission_(error|denied)|unauthenticated|unauthorized|access_denied)$/,
   ],
-  ['UNKNOWN_MODEL', /^(model_not_found|model_not_supported|unknown_model|invalid_model|model_not_available)$/],
+  [
+    'UNKNOWN_MODEL',
+    /^(model_not_found|model_not_supported|unknown_model|invalid_model|model_not_available|deploymentnotfound)$/,
+  ],
   [
     'SERVER',
-    /^(overloaded(_error)?|server_error|api_error|internal(_server)?_error|internal|service_unavailable(_error)?|unavailable|engine_overloaded_error)$/,
+    /^(overloaded(_error)?|server_error|api_error|internal(_server)?_error|internal|service_unavailable(_error)?|unavailable|engine_overloaded_error|slow_down)$/,
   ],
   ['TIMEOUT', /^(timeout(_error)?|deadline_exceeded|request_timeout)$/],
 ]
@@ -117,6 +120,10 @@ const MODEL =
 const KEY =
   /(invalid|incorrect|missing|expired|wrong|no) (api[ -_]?key|credentials)|api[ -_]?key.{0,30}(invalid|not valid|incorrect|expired|missing)/i
 
+/** What a response that has begun says of its own request, a picture in it for the most part. */
+const REFUSED =
+  /^(invalid|unsupported|unknown_parameter|missing_required|image_|empty_image|failed_to_download_image|content_policy|cyber_policy)/
+
 const isQuota = (message: string) => QUOTA.test(message) && !REFILLED.test(message)
 
 function isOverflow(message: string): boolean {
@@ -139,6 +146,8 @@ export function codeOf(status: number | undefined, error: ProviderError): LlmFai
   if (effective === 403) return isQuota(message) ? 'QUOTA' : 'AUTH'
   if (effective === 408) return 'TIMEOUT'
   if (effective === 413) return 'CONTEXT_WINDOW_EXCEEDED'
+  // Anthropic's API says so with 400; any other word of money in a refusal may be a quotation of the request.
+  if (effective === 400 && /credit balance is too low/i.test(message)) return 'QUOTA'
   if (isOverflow(message)) return 'CONTEXT_WINDOW_EXCEEDED'
   if (effective === 404)
     return MODEL.test(message) || codes.includes('not_found_error') ? 'UNKNOWN_MODEL' : 'INVALID_REQUEST'
@@ -147,5 +156,5 @@ export function codeOf(status: number | undefined, error: ProviderError): LlmFai
   if (KEY.test(message)) return 'AUTH'
   if (effective !== undefined && effective >= 300) return 'INVALID_REQUEST'
   // Inside a stream without any code: the provider began to answer, so the request was right and its side broke.
-  return codes.some(name => /^invalid/.test(name)) ? 'INVALID_REQUEST' : 'SERVER'
+  return codes.some(name => REFUSED.test(name)) ? 'INVALID_REQUEST' : 'SERVER'
 }

@@ -9,10 +9,12 @@ export interface Protocol {
   readonly answer: string
   /** Appended to the provider's address, without a slash in front: `chat/completions`. */
   readonly path: string
+  /** Where the provider lists its models; `models` where nothing else is said. */
+  readonly listPath?: string
   /** The headers that carry a key. */
   authorization(key: string): Readonly<Record<string, string>>
-  /** What else the protocol says in headers. */
-  headers?(request: LlmRequest): Readonly<Record<string, string>>
+  /** What else the protocol says in headers, of a request or of none when the models are asked for. */
+  headers?(request: LlmRequest | undefined): Readonly<Record<string, string>>
   body(request: LlmRequest): Buffer
   /**
    * Learns from a refusal, before anything was answered. True when {@link body} now says the same request in a way that
