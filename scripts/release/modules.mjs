@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 
 /** Have programs of their own, or are wanted by TypeScript rows only: installed beside us, and loaded when they are used. */
-export const EXTERNAL = ['@vscode/ripgrep', 'tsx']
+export const EXTERNAL = ['@silvia-odwyer/photon-node', '@vscode/ripgrep', 'tsx']
 
 /** Libraries that a plugin and the harness have to share, by the names that plugins import them under. */
 export const SHARED = {

@@ -1,0 +1,4 @@
+/** Pictures of a conversation: what bytes are, and the door through which they become a block. */
+
+export { type AdmitOptions, admitImage, IMAGE_LIMITS, type ImageLimits } from './image/admit.ts'
+export { type ImageFacts, type ImageMediaType, imageTypeOf, otherFormatOf, sniffImage } from './image/sniff.ts'
