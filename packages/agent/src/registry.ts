@@ -171,6 +171,8 @@ class AgentCore {
 function lastRoute(session: Session): LlmCallConfig | undefined {
   const header = session.last('request/header')
   const choice = session.last('agent/model')
-  const last = choice && (!header || choice.seq > header.seq) ? choice.data : header?.data.config
+  const used = header?.data.config
+  // Where another route stood in for the one that was chosen, the choice stands.
+  const last = choice && (!header || choice.seq > header.seq) ? choice.data : (used?.insteadOf ?? used)
   return last && { provider: last.provider, model: last.model }
 }

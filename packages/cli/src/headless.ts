@@ -15,7 +15,7 @@ import { foldOutcome, type Outcome } from './outcome.ts'
 import { eventLine, failureReport, OUTPUT_FORMS, type OutputForm, reportText, Stdout } from './output.ts'
 import { plural } from './printable.ts'
 import type { Progress } from './progress.ts'
-import { retryLine } from './retry-line.ts'
+import { fallbackLine, retryLine } from './retry-line.ts'
 import { processSurface, type Surface } from './surface.ts'
 
 export const name = 'headless'
@@ -110,12 +110,13 @@ class HeadlessRun {
     this.agent = agent
     await this.watch(agent)
     const from = session.seq
+    const route = session.last('request/header')?.data.config
     if (!this.stopped.signal.aborted) {
       agent.followup(message)
       await Promise.race([agent.whenIdle(), this.overdue()])
     }
     const { llm } = this.ctx
-    return foldOutcome(session.events(from), (usage, route) => price(usage, llm.modelInfo(route)))
+    return foldOutcome(session.events(from), (usage, by) => price(usage, llm.modelInfo(by)), route)
   }
 
   private message(session: Session): UserMessage {
@@ -147,13 +148,22 @@ class HeadlessRun {
       const { provider, model } = agent.config ?? {}
       this.progress.start(`${provider}/${model} · ${agent.session.header.cwd} · session ${agent.id}`)
     }
+    let standsIn = false
     ctx.on('session/event', (session, event) => {
       if (session === agent.session) this.progress?.event(event)
+      if (session === agent.session && event.type === 'request/header') {
+        const { provider, model, insteadOf } = event.data.config
+        if (standsIn && !insteadOf && !config.quiet) surface.notes.print(`going on with ${provider}/${model}`)
+        standsIn = insteadOf !== undefined
+      }
       if (config.output === 'jsonl')
         void stdout.write(eventLine(session, event)).catch(() => this.stop('standard output failed'))
     })
     ctx.on('llm/retry', notice => {
       if (!config.quiet) surface.notes.print(retryLine(notice))
+    })
+    ctx.on('llm/fallback', notice => {
+      if (!config.quiet) surface.notes.print(fallbackLine(notice))
     })
   }
 
@@ -162,6 +172,7 @@ class HeadlessRun {
     const { agent } = handle
     const { failure, ...facts } = outcome
     const exitCode = this.exitCode(outcome)
+    const used = agent.session.last('request/header')?.data.config ?? agent.config
     this.progress?.stop()
     await this.stdout.write(
       reportText(config.output, {
@@ -169,7 +180,7 @@ class HeadlessRun {
         exitCode,
         session: agent.id,
         cwd: agent.session.header.cwd,
-        ...(agent.config ? { model: `${agent.config.provider}/${agent.config.model}` } : {}),
+        ...(used ? { model: `${used.provider}/${used.model}` } : {}),
         durationMs: this.elapsed(),
         ...(failure ? { error: failure } : {}),
       }),

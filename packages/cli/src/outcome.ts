@@ -37,13 +37,13 @@ export const NO_USAGE: TokenUsage = {
   reasoningTokens: 0,
 }
 
-/** Folds `events`, which begin at the receipt. */
-export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf): Outcome {
+/** Folds `events`, which begin at the receipt; `header` is the route of the last `request/header` before them. */
+export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf, header?: Route): Outcome {
   let usage = NO_USAGE
   let cost: number | undefined = 0
   let last: Answer | undefined
   let spoken = ''
-  let route: Route | undefined
+  let route = header
   let end: TurnEndReason | undefined
   const names = new Map<string, string>()
   const denied: { tool: string; reason: string }[] = []

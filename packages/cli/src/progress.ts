@@ -31,6 +31,11 @@ interface OpenCall {
   progress: string
 }
 
+/** Another attempt is to come, or has been made and not yet answered. */
+interface Waiting extends Pick<LiveEvent<'request/retry'>['data'], 'attempt' | 'maxAttempts' | 'next'> {
+  readonly until: number
+}
+
 export class Progress {
   private readonly line: StatusLine
   private readonly color: ReturnType<typeof pc.createColors>
@@ -41,6 +46,7 @@ export class Progress {
   private usage = NO_USAGE
   private streamed = 0
   private activity = 'starting'
+  private waiting: Waiting | undefined
   private frame = 0
   private timer: NodeJS.Timeout | undefined
 
@@ -75,7 +81,17 @@ export class Progress {
         this.streamed = 0
         break
       case 'assistant/chunk':
+        this.waiting = undefined
         this.chunk(event.data.chunk)
+        break
+      case 'request/failed':
+        // What it had streamed is void, and what it cost is not.
+        this.streamed = 0
+        this.activity = 'thinking'
+        if (event.data.usage) this.usage = addUsage(this.usage, event.data.usage)
+        break
+      case 'request/retry':
+        this.waiting = { ...event.data, until: this.now() + event.data.delayMs }
         break
       case 'assistant/message':
         this.message(event.data)
@@ -96,6 +112,7 @@ export class Progress {
         this.result(event.data)
         break
       case 'turn/end':
+        this.waiting = undefined
         this.activity = 'finishing'
         break
       default:
@@ -181,11 +198,17 @@ export class Progress {
 
   private doing(): string {
     const [call] = this.calls.values()
-    if (!call) return this.activity
+    if (!call) return this.waiting ? waitingLine(this.waiting, this.now()) : this.activity
     const more = this.calls.size > 1 ? ` and ${this.calls.size - 1} more` : ''
     const since = duration(this.now() - call.startedAt)
     return `${call.text}${more} ${this.color.dim(`${since}${call.progress ? ` · ${call.progress}` : ''}`)}`
   }
+}
+
+function waitingLine({ attempt, maxAttempts, next, until }: Waiting, now: number): string {
+  if (attempt === 1) return oneLine(`asking ${next.provider}/${next.model}`, MAX_CALL)
+  const left = Math.ceil((until - now) / 1000)
+  return `trying again${left > 0 ? ` in ${left} s` : ''} (${attempt}/${maxAttempts})`
 }
 
 /** `1.2k in, 340 out`; an answer under way is counted by its length. */

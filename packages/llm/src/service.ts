@@ -5,7 +5,7 @@ import type { LlmAdapter } from './adapter.ts'
 import { Attempt } from './answer/attempt.ts'
 import { normaliseRequest } from './request/normalise.ts'
 import { resolveRoute } from './resolve.ts'
-import type { LlmCallConfig, LlmFailure, LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
+import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
 import { LlmError } from './web/failure.ts'
 
 export interface Route {
@@ -35,16 +35,6 @@ export interface LlmService {
   resolve(selection: string): Promise<{ route: Route; notice?: string }>
 }
 
-export interface RetryNotice {
-  readonly provider: string
-  readonly model: string
-  readonly failure: LlmFailure
-  /** Attempt that comes next, from 2, and how many there may be. */
-  readonly attempt: number
-  readonly maxAttempts: number
-  readonly delayMs: number
-}
-
 declare module 'cordis' {
   interface Context {
     /** Models: adapters by provider, the choice of a route, and one attempt at an answer as a stream. */
@@ -53,8 +43,6 @@ declare module 'cordis' {
   interface Events {
     /** waterfall: around one provider attempt; synchronous, returns the stream. */
     'llm/stream'(request: LlmRequest, next: () => AsyncIterable<StreamChunk>): AsyncIterable<StreamChunk>
-    /** notify: an attempt failed and another one comes after `delayMs`. */
-    'llm/retry'(notice: RetryNotice, config: LlmCallConfig, sessionId: string | undefined): void
   }
 }
 

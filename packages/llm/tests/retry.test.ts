@@ -24,12 +24,12 @@ const failure = (code: LlmFailureCode, retryAfterMs?: number): LlmFailure => ({
 })
 
 /** Waits of a course whose every attempt fails like that, `takesMs` after it began. */
-function waits(failed: LlmFailure, { visible = false, takesMs = 0, policy = RETRY_POLICY } = {}): number[] {
+function waits(failed: LlmFailure, { takesMs = 0, policy = RETRY_POLICY } = {}): number[] {
   const course = new RetryCourse(policy)
   const out: number[] = []
   vi.advanceTimersByTime(takesMs)
-  for (let attempt = 1; ; attempt++) {
-    const wait = course.next(failed, { attempt, visible })
+  for (;;) {
+    const wait = course.next(failed)
     if (wait === undefined) return out
     out.push(wait)
     vi.advanceTimersByTime(wait + takesMs)
@@ -68,10 +68,6 @@ describe('the course of one request', () => {
     expect(waits(failure('MALFORMED_RESPONSE'))).toHaveLength(1)
   })
 
-  it('takes back what was visible once', () => {
-    expect(waits(failure('STREAM_CLOSED'), { visible: true })).toHaveLength(1)
-  })
-
   it('waits as long as the provider asks, and a little more', () => {
     for (const wait of waits(failure('RATE_LIMIT', 2_000))) {
       expect(wait).toBeGreaterThanOrEqual(2_000)
@@ -79,14 +75,21 @@ describe('the course of one request', () => {
     }
   })
 
-  it('does not wait for a day', () => {
+  it('waits out the minute that a rate limit is counted by, beside its own bound', () => {
+    const found = waits(failure('RATE_LIMIT', 55_000))
+    expect(found).toHaveLength(4)
+    for (const wait of found) expect(wait).toBeGreaterThanOrEqual(55_000)
+  })
+
+  it('does not wait for a day, nor a little at a time for one who asks for longer', () => {
     expect(waits(failure('RATE_LIMIT', 86_400_000))).toEqual([])
+    expect(waits(failure('SERVER', 60_001))).toEqual([])
   })
 
   it('does not hear of a clock that is set', () => {
     const course = new RetryCourse()
     for (const attempt of [1, 2, 3, 4]) {
-      expect(course.next(failure('SERVER'), { attempt, visible: false })).toBeGreaterThan(0)
+      expect(course.next(failure('SERVER'))).toBeGreaterThan(0)
       vi.setSystemTime(Date.now() + (attempt % 2 ? 36_000_000 : -72_000_000))
     }
   })
@@ -217,16 +220,43 @@ describe('the retry plugin', () => {
     expect(await loop(root, { failure: failure('AUTH') })).toEqual({ kind: 'fail' })
   })
 
-  it('stops waiting when the turn is cancelled or the plugin leaves', async () => {
-    const { root, fiber } = await mounted()
+  it('stops waiting when the turn is cancelled', async () => {
+    const { root } = await mounted()
     const controller = new AbortController()
     const cancelled = loop(root, { signal: controller.signal })
-    const left = loop(root)
     await vi.advanceTimersByTimeAsync(1)
     controller.abort()
     expect((await cancelled).kind).toBe('fail')
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('lets the attempt be made at once when it leaves while it waits', async () => {
+    const { root, fiber } = await mounted()
+    const waiting = loop(root)
+    await vi.advanceTimersByTimeAsync(1)
     await fiber.dispose()
-    expect((await left).kind).toBe('fail')
+    expect((await waiting).kind).toBe('retry')
     expect(await loop(root)).toEqual({ kind: 'fail' })
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('counts on after a reload what the log says of the attempts before', async () => {
+    const log: { type: string; time: number; data: unknown }[] = [
+      { type: 'request/header', time: Date.now(), data: { config: ask() } },
+      { type: 'request/failed', time: Date.now(), data: { failure: failure('SERVER') } },
+      { type: 'step/start', time: Date.now(), data: { turn: 1, step: 1 } },
+    ]
+    const agent = { session: { id: 's', events: () => log } }
+    const attempts: number[] = []
+    for (const attempt of [1, 2, 3, 4, 5]) {
+      const { root, fiber } = await mounted()
+      root.on('llm/retry', notice => void attempts.push(notice.attempt))
+      log.push({ type: 'request/failed', time: Date.now(), data: { failure: failure('SERVER') } })
+      const decision = loop(root, { agent, attempt })
+      await vi.runAllTimersAsync()
+      expect((await decision).kind).toBe(attempt < 5 ? 'retry' : 'fail')
+      await fiber.dispose()
+    }
+    expect(attempts).toEqual([2, 3, 4, 5])
   })
 })

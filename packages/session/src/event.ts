@@ -6,7 +6,9 @@ import type {
   CallId,
   LlmCallConfig,
   LlmFailure,
+  LlmRequest,
   MessageId,
+  Route,
   StreamChunk,
   TokenUsage,
   ToolSchema,
@@ -106,6 +108,24 @@ export interface LiveEventMap {
     readonly chunk: StreamChunk
   }
   'tool/progress': { readonly callId: CallId; readonly name: string; readonly data: JsonValue }
+  /**
+   * A request of the session failed, or its route is known to be down, and attempt `attempt` of `maxAttempts` on the route
+   * `next` follows after `delayMs`. What a failed attempt had shown is void: its `request/failed` stands in the log.
+   */
+  'request/retry': {
+    /** The step; absent for a request that is none, whose purpose is named. */
+    readonly turn?: number
+    readonly step?: number
+    readonly purpose?: NonNullable<LlmRequest['purpose']>
+    readonly route: Route
+    readonly failure: LlmFailure
+    readonly attempt: number
+    readonly maxAttempts: number
+    readonly delayMs: number
+    /** Another one than `route` when that is given up and left alone for `restMs`. */
+    readonly next: Route
+    readonly restMs?: number
+  }
 }
 
 export type EventType = keyof SessionEventMap

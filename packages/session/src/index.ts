@@ -2,6 +2,7 @@
 
 import type { Context } from '@cambium/core'
 import Schema from 'schemastery'
+import { publishRetries } from './retries.ts'
 import { SessionService } from './sessions.ts'
 
 export { isIntact } from './core-types.ts'
@@ -25,4 +26,5 @@ export function apply(ctx: Context): void {
   // Acquired first and so undone last: those that depend on the service have ended their sessions themselves by then.
   ctx.effect(() => () => service?.endAll(), 'live sessions')
   service = new SessionService(ctx)
+  publishRetries(ctx, service)
 }
