@@ -1,5 +1,6 @@
 /** The strict provider of Messages: what it refuses in the fields and the tools of a request. */
 
+import type { IncomingHttpHeaders } from 'node:http'
 import { isBlank, isObject, type Json, NAME, needWindow, onlyKeys, refuse, type StrictRules } from './refusal.ts'
 import { checkConversation, checkTextBlock } from './strict-messages-content.ts'
 import { checkParameters } from './strict-schema.ts'
@@ -16,6 +17,17 @@ const EFFORTS = ['low', 'medium', 'high', 'xhigh', 'max']
 const ADAPTIVE_ONLY = /claude-(opus|sonnet|haiku|fable|mythos)-(4-[7-9]|[5-9]|\d\d)\b/
 /** These take no beginning of the answer as the last message. */
 const NO_PREFILL = /claude-(opus|sonnet|haiku|fable|mythos)-(4-[6-9]|[5-9]|\d\d)\b/
+
+/** Thoughts are bound to what stands before them; they cannot be told to think less than this. */
+const BOUND = /claude-((fable|mythos)-5-[1-9]|(opus|sonnet|haiku)-5-[5-9])\b/
+const ALWAYS = /claude-(fable|mythos|opus-5-5)\b/
+
+export function checkMessagesHeaders({ thinking }: Json, headers: IncomingHttpHeaders) {
+  if (!headers['anthropic-version']) refuse('anthropic-version: header is required')
+  const beta = String(headers['anthropic-beta'] ?? '').split(',')
+  if (!isObject(thinking) || !thinking['block_binding'] || beta.includes('thinking-binding-controls-2026-08-01')) return
+  refuse('thinking.block_binding: Extra inputs are not permitted')
+}
 
 export function checkMessagesRequest(body: Json, size: number, rules: StrictRules) {
   onlyKeys(body, FIELDS, key => `${key}: Extra inputs are not permitted`)
@@ -53,7 +65,10 @@ function checkThinking({ thinking, max_tokens, output_config: output }: Json, mo
   if (thinking === undefined) return undefined
   if (!isObject(thinking)) refuse('thinking: Input should be an object')
   const { type, budget_tokens: budget } = thinking
-  onlyKeys(thinking, ['type', 'budget_tokens', 'display'], key => `thinking.${key}: Extra inputs are not permitted`)
+  const fields = ['type', 'budget_tokens', 'display', ...(BOUND.test(model) ? ['block_binding'] : [])]
+  onlyKeys(thinking, fields, key => `thinking.${key}: Extra inputs are not permitted`)
+  if (type === 'disabled' && ALWAYS.test(model)) refuse('"thinking.type.disabled" is not supported for this model.')
+  if (type === 'between_tools' && /claude-sonnet-5-5/.test(model)) return undefined
   if (type === 'disabled' || type === 'adaptive') {
     if (budget !== undefined) refuse(`thinking.${type}.budget_tokens: Extra inputs are not permitted`)
     if (type === 'adaptive' && /claude-(3|(opus|sonnet|haiku)-4-[0-5])/.test(model)) {

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isObject, type Json, Refusal, refuse, type StrictRules } from './refusal.ts'
 import type { ModelProtocol } from './request.ts'
 import { checkChat } from './strict-chat.ts'
-import { checkMessagesRequest } from './strict-messages.ts'
+import { checkMessagesHeaders, checkMessagesRequest } from './strict-messages.ts'
 import { checkResponsesRequest } from './strict-responses.ts'
 
 export interface Inspection {
@@ -37,7 +37,7 @@ export function inspectRequest(
   if (!rules) return { body }
   try {
     if (!isObject(body)) refuse('the body is not an object')
-    if (protocol === 'messages' && !headers['anthropic-version']) refuse('anthropic-version: header is required')
+    if (protocol === 'messages') checkMessagesHeaders(body, headers)
     checkUnicode(body, 'body')
     CHECKS[protocol](body, bytes.length, rules)
     return { body }
