@@ -2,6 +2,7 @@
 
 import { type Context, type Exporter, Logger, type Message } from 'cordis'
 import { errorMessage, isHarnessError } from './error.ts'
+import { redact } from './secrets.ts'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
@@ -31,7 +32,7 @@ export function mountLogger(ctx: Context, level: LogLevel, write: (record: LogRe
         time: message.ts,
         level: message.type,
         name: message.name,
-        text: textOf(message, level === 'debug'),
+        text: redact(textOf(message, level === 'debug')),
       })
     },
   }) as () => void

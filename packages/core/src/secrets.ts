@@ -1,0 +1,138 @@
+/** Texts that nobody may see, keys and tokens, and taking them out of whatever is shown, logged or stored. */
+
+import type { Context } from 'cordis'
+import type { JsonValue } from './json.ts'
+
+export const REDACTED = '[redacted]'
+
+/** The secrets at this moment; the same array for as long as they are the same ones. Asked for each text; must not throw. */
+export type SecretSource = () => readonly string[]
+
+/** For the whole process: what one tree holds is no less secret in another one's log. */
+const sources = new Set<SecretSource>()
+
+/** Keeps what `source` names out of logs, failures, child environments and results, for as long as the plugin lives. */
+export function keepSecrets(ctx: Context, source: SecretSource): () => void {
+  return ctx.effect(() => {
+    sources.add(source)
+    return () => {
+      sources.delete(source)
+    }
+  }, 'secrets') as unknown as () => void
+}
+
+/**
+ * The text with `[redacted]` in the place of each known secret. Values that could be a word are left alone, or text that
+ * means something else would be broken: short ones, and those that look like words.
+ */
+export function redact(text: string): string {
+  if (!sources.size || text.length < SHORTEST) return text
+  let out = text
+  for (const needle of needles()) if (out.includes(needle.text)) out = without(out, needle)
+  return out
+}
+
+/** As {@link redact}, for text that was cut somewhere: what is left of a secret at its start or end goes as well. */
+export function redactCut(text: string): string {
+  let out = redact(text)
+  if (!sources.size) return out
+  for (const { text: secret } of needles()) {
+    const end = overlap(out, secret)
+    if (end) out = out.slice(0, -end) + REDACTED
+    const start = overlap(secret, out)
+    if (start) out = REDACTED + out.slice(start)
+  }
+  return out
+}
+
+/** Each string in the data by `change`, keys too; the same object when nothing has to change. */
+export function redactJson<T extends JsonValue | undefined>(value: T, change: (text: string) => string = redact): T {
+  return sources.size ? (mapStrings(value, change) as T) : value
+}
+
+function mapStrings(value: JsonValue | undefined, change: (text: string) => string): JsonValue | undefined {
+  if (typeof value === 'string') return change(value)
+  if (typeof value !== 'object' || value === null) return value
+  let changed = false
+  const visit = (item: JsonValue | undefined) => {
+    const next = mapStrings(item, change)
+    changed ||= next !== item
+    return next
+  }
+  if (Array.isArray(value)) {
+    const items = value.map(visit)
+    return changed ? (items as JsonValue) : value
+  }
+  const entries = Object.entries(value).map(([key, item]) => {
+    const name = change(key)
+    changed ||= name !== key
+    return [name, visit(item)] as const
+  })
+  return changed ? Object.fromEntries(entries) : value
+}
+
+// What is looked for ----------------------------------------------------------------------------------------------
+
+interface Needle {
+  readonly text: string
+  /** Counts only where no letter or digit adjoins. */
+  readonly whole: boolean
+}
+
+const SHORTEST = 8
+/** From here on a value does not occur by chance in the middle of another word. */
+const LONG = 16
+/** A part of a secret that is worth hiding. */
+const PART = 6
+
+let lists: readonly (readonly string[])[] = []
+let compiled: readonly Needle[] = []
+
+function needles(): readonly Needle[] {
+  const now = [...sources].map(source => source())
+  if (now.length !== lists.length || now.some((list, index) => list !== lists[index])) {
+    lists = now
+    const texts = new Set(now.flat().filter(isTelling).flatMap(spellings))
+    compiled = [...texts].sort((a, b) => b.length - a.length).map(text => ({ text, whole: text.length < LONG }))
+  }
+  return compiled
+}
+
+/** Whether a value is so much of a secret that it does not stand in ordinary text. Local servers get `lm-studio` as a key. */
+function isTelling(value: string): boolean {
+  if (value.length < SHORTEST || new Set(value).size < 5) return false
+  if (value.length < LONG) return /\d/.test(value) ? /[A-Za-z]/.test(value) : /[a-z].*[A-Z]/.test(value)
+  return !/^[A-Za-z]{1,14}([-_. /][A-Za-z]{1,14})*$/.test(value)
+}
+
+/** As it is, as in JSON, as in an address. */
+function spellings(value: string): string[] {
+  return [value, JSON.stringify(value).slice(1, -1), encode(value)]
+}
+
+function encode(value: string): string {
+  try {
+    return encodeURIComponent(value)
+  } catch {
+    // Half of a surrogate pair has no such spelling.
+    return value
+  }
+}
+
+function without(text: string, { text: secret, whole }: Needle): string {
+  if (!whole) return text.replaceAll(secret, REDACTED)
+  return text.replaceAll(secret, (found, at: number) => {
+    const adjoins = isWord(text[at - 1]) || isWord(text[at + found.length])
+    return adjoins ? found : REDACTED
+  })
+}
+
+const isWord = (char: string | undefined) => char !== undefined && /[A-Za-z0-9]/.test(char)
+
+/** How much of the end of `text` is the beginning of `other`, short of all of it; 0 for less than what is worth hiding. */
+function overlap(text: string, other: string): number {
+  for (let length = Math.min(text.length, other.length) - 1; length >= PART; length--) {
+    if (text.endsWith(other.slice(0, length))) return length
+  }
+  return 0
+}
