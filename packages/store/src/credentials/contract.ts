@@ -22,7 +22,7 @@ export interface Credentials {
   get(name: string): string | undefined
   /** What is stored, and what was asked for and found in the environment, by name. */
   list(): KnownCredential[]
-  /** Stores a value for its owner's eyes. @throws `CREDENTIAL_INVALID`, and what {@link problem} says; nothing is written then */
+  /** Stores a value for its owner's eyes. @throws `STORE_CREDENTIAL_INVALID`, and what {@link problem} says; nothing is written then */
   set(name: string, value: string): Promise<void>
   /** True when there was one. What the environment says stays. @throws as {@link set} */
   remove(name: string): Promise<boolean>
