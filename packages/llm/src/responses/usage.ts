@@ -1,0 +1,21 @@
+import type { TokenUsage } from '../stream.ts'
+import { isRecord } from '../web/failure-code.ts'
+
+/** Counts made disjoint: the input count includes what the cache gave. */
+export function readUsage(usage: Record<string, unknown>): TokenUsage {
+  const all = countOf(usage['input_tokens'])
+  const input = isRecord(usage['input_tokens_details']) ? usage['input_tokens_details'] : {}
+  const output = isRecord(usage['output_tokens_details']) ? usage['output_tokens_details'] : {}
+  const cacheReadTokens = Math.min(all, countOf(input['cached_tokens']))
+  const cacheWriteTokens = Math.min(all - cacheReadTokens, countOf(input['cache_write_tokens']))
+  const outputTokens = countOf(usage['output_tokens'])
+  return {
+    inputTokens: all - cacheReadTokens - cacheWriteTokens,
+    outputTokens,
+    cacheReadTokens,
+    cacheWriteTokens,
+    reasoningTokens: Math.min(outputTokens, countOf(output['reasoning_tokens'])),
+  }
+}
+
+const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)
