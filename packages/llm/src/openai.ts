@@ -3,9 +3,9 @@
 import type { Context } from '@cambium/core'
 import Schema from 'schemastery'
 import type {} from './index.ts'
+import { DIALECT, type Dialect, EFFORT_SPELLINGS, REASONING_KEYS } from './openai/dialect.ts'
 import { PRESETS } from './openai/presets.ts'
 import { ChatCompletions } from './openai/protocol.ts'
-import { DIALECT, type Dialect } from './openai/request.ts'
 import { WebAdapter } from './web/adapter.ts'
 import { credentialsOf } from './web/credentials.ts'
 import { HttpTransport } from './web/http.ts'
@@ -14,11 +14,12 @@ import { limitFields, type ProviderSettings, providerFields, providersOf, type W
 export const name = 'openai'
 export const inject = ['llm']
 
-export interface ProviderConfig extends ProviderSettings {
-  maxTokensKey?: Dialect['maxTokensKey']
-  reasoningKey?: NonNullable<Dialect['reasoningKey']>
-  streamUsage?: boolean
+/** What a person can set of a dialect; `like` spares the rest. */
+export interface ProviderConfig extends ProviderSettings, Partial<Pick<Dialect, (typeof QUIRKS)[number]>> {
+  like?: string
 }
+
+const QUIRKS = ['maxTokensKey', 'reasoningKey', 'effort', 'streamUsage', 'thinkTags', 'schema'] as const
 
 export interface Config extends WebLimits {
   providers: Record<string, ProviderConfig>
@@ -27,11 +28,21 @@ export interface Config extends WebLimits {
 
 const Provider: Schema<ProviderConfig> = Schema.object({
   ...providerFields,
+  like: Schema.union(PRESETS.map(({ provider }) => provider)).description(
+    'The built-in provider whose quirks it shares: it stands before the same servers, or serves its models',
+  ),
   maxTokensKey: Schema.union(['max_tokens', 'max_completion_tokens'] as const).description('Name of the output limit'),
-  reasoningKey: Schema.union(['reasoning_content', 'reasoning'] as const).description(
-    'Field in which reasoning goes back with a message; for providers that demand it',
+  reasoningKey: Schema.union([...REASONING_KEYS]).description(
+    'How the reasoning of earlier messages goes back: in that field, as `thinking` parts, or not at all',
+  ),
+  effort: Schema.union([...EFFORT_SPELLINGS]).description(
+    'How the effort is said; `template` is for servers of open weights such as vLLM',
   ),
   streamUsage: Schema.boolean().description('Whether usage is asked for with stream_options'),
+  thinkTags: Schema.boolean().description('Whether a text that begins with <think> is reasoning up to </think>'),
+  schema: Schema.union(['full', 'subset'] as const).description(
+    'Tool schemas as they are, or without references and rarer keywords, as Gemini needs them',
+  ),
 }) as Schema<ProviderConfig>
 
 export const Config: Schema<Config> = Schema.object({
@@ -45,13 +56,13 @@ export function apply(ctx: Context, config: Config) {
   ctx.effect(() => () => transport.dispose(), 'http connections')
   const { llm } = ctx
   for (const { entry, settings } of providersOf(PRESETS, config, base => ({ ...base, dialect: DIALECT }))) {
-    const protocol = new ChatCompletions(dialectOf(entry.dialect, settings))
+    const like = settings?.like === undefined ? entry : PRESETS.find(({ provider }) => provider === settings.like)
     llm.registerAdapter(
       entry.provider,
       new WebAdapter({
         entry,
         settings: settings ?? {},
-        protocol,
+        protocol: new ChatCompletions((like ?? entry).dialect, quirksOf(settings)),
         transport,
         limits: config,
         credentials: credentialsOf(ctx),
@@ -60,11 +71,7 @@ export function apply(ctx: Context, config: Config) {
   }
 }
 
-function dialectOf(dialect: Dialect, { maxTokensKey, reasoningKey, streamUsage }: ProviderConfig = {}): Dialect {
-  return {
-    ...dialect,
-    ...(maxTokensKey ? { maxTokensKey } : {}),
-    ...(reasoningKey ? { reasoningKey } : {}),
-    ...(streamUsage === undefined ? {} : { streamUsage }),
-  }
+function quirksOf(settings: ProviderConfig = {}): Partial<Dialect> {
+  const set = QUIRKS.filter(key => settings[key] !== undefined)
+  return Object.fromEntries(set.map(key => [key, settings[key]]))
 }

@@ -47,6 +47,8 @@ export interface TokenUsage {
   readonly cacheWriteTokens: number
   /** The part of `outputTokens` spent on reasoning. */
   readonly reasoningTokens: number
+  /** What the provider says that it charges, in US dollars; absent where it does not say. */
+  readonly cost?: number
 }
 
 export const FAILURE_CODES = [

@@ -33,7 +33,7 @@ export async function tree(logs: LogRecord[] = []): Promise<Context> {
 /** The variables of every route are cleared, so that what the machine has set changes nothing. */
 export function clearEnvironment() {
   const prefixes =
-    /^(OPENAI|ANTHROPIC|DEEPSEEK|OPENROUTER|GROQ|MISTRAL|XAI|TOGETHER|FIREWORKS|GEMINI|GOOGLE|OLLAMA|LMSTUDIO)_/
+    /^(OPENAI|ANTHROPIC|DEEPSEEK|OPENROUTER|GROQ|MISTRAL|XAI|TOGETHER|FIREWORKS|GEMINI|GOOGLE|MOONSHOT|ZAI|ZHIPU|CEREBRAS|NVIDIA|OLLAMA|LMSTUDIO|VLLM|LLAMA_CPP)_/
   for (const name of Object.keys(process.env)) if (prefixes.test(name)) vi.stubEnv(name, '')
 }
 

@@ -49,8 +49,8 @@ describe('what a person says', () => {
 
   it('names a provider alone: its first model, without asking it', async () => {
     const { llm } = await mounted()
-    expect(await llm.resolve('deepseek')).toEqual({ route: { provider: 'deepseek', model: 'deepseek-chat' } })
-    expect((await llm.resolve('deepseek/')).route.model).toBe('deepseek-chat')
+    expect(await llm.resolve('deepseek')).toEqual({ route: { provider: 'deepseek', model: 'deepseek-flash' } })
+    expect((await llm.resolve('deepseek/')).route.model).toBe('deepseek-flash')
   })
 
   it('names a provider at another address: what that one has', async () => {
@@ -108,7 +108,7 @@ describe('auto', () => {
     vi.stubEnv('DEEPSEEK_API_KEY', 'k')
     vi.stubEnv('GROQ_API_KEY', 'k')
     expect(await (await mounted()).llm.resolve('auto')).toEqual({
-      route: { provider: 'deepseek', model: 'deepseek-chat' },
+      route: { provider: 'deepseek', model: 'deepseek-flash' },
     })
     const own = await mounted({ providers: { mine: { baseURL: 'https://a.invalid', apiKey: 'k', models: ['m'] } } })
     expect((await own.llm.resolve('auto')).route.provider).toBe('mine')
@@ -179,15 +179,21 @@ describe('the built-in providers', () => {
       'xai',
       'together',
       'fireworks',
+      'moonshot',
+      'zai',
+      'cerebras',
+      'nvidia',
       'ollama',
       'lmstudio',
+      'vllm',
+      'llama.cpp',
     ])
     expect(
       root.llm
         .list()
         .filter(({ ready }) => ready)
         .map(({ provider }) => provider),
-    ).toEqual(['ollama', 'lmstudio'])
+    ).toEqual(['ollama', 'lmstudio', 'vllm', 'llama.cpp'])
     for (const [provider, fix] of [
       ['groq', 'set GROQ_API_KEY'],
       ['gemini', 'set GEMINI_API_KEY or GOOGLE_API_KEY'],

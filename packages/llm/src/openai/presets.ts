@@ -1,104 +1,163 @@
 /** The providers that need no configuration: where they are, which variable holds the key, how they differ. */
 
-import type { ModelInfo } from '../stream.ts'
 import type { ProviderEntry } from '../web/endpoint.ts'
-import { DIALECT, type Dialect } from './request.ts'
+import { DIALECT, type Dialect, type ModelQuirk, SKIP_SIGNATURE } from './dialect.ts'
 
 export interface Preset extends ProviderEntry {
   readonly dialect: Dialect
 }
 
-type Price = readonly [input: number, output: number, cacheRead?: number, cacheWrite?: number]
+type More = Partial<Omit<Preset, 'dialect' | 'models'>> & { dialect?: Partial<Dialect> }
 
-/** `size` in thousands of tokens. Prices are the providers' list prices of late 2025; a configured model overrides them. */
-function model(id: string, size?: number, price?: Price, images = false): ModelInfo {
-  const [input = 0, output = 0, cacheRead, cacheWrite] = price ?? []
-  return {
-    id,
-    ...(size === undefined ? {} : { contextWindow: size * 1000 }),
-    input: images ? ['text', 'image'] : ['text'],
-    ...(price
-      ? {
-          price: {
-            input,
-            output,
-            ...(cacheRead === undefined ? {} : { cacheRead }),
-            ...(cacheWrite === undefined ? {} : { cacheWrite }),
-          },
-        }
-      : {}),
-  }
-}
-
-function remote(
-  provider: string,
-  baseURL: string,
-  models: readonly ModelInfo[],
-  more: Partial<Omit<Preset, 'dialect'>> & { dialect?: Partial<Dialect> } = {},
-): Preset {
-  const prefix = provider.toUpperCase()
+function remote(provider: string, baseURL: string, models: readonly string[], more: More = {}): Preset {
+  const prefix = provider.toUpperCase().replace(/[^A-Z0-9]+/g, '_')
   return {
     provider,
     baseURL,
     keys: [`${prefix}_API_KEY`],
     bases: [`${prefix}_BASE_URL`],
     kind: 'remote',
-    models,
     ...more,
+    models: models.map(id => ({ id })),
     dialect: { ...DIALECT, ...more.dialect },
   }
 }
 
-const local = (provider: string, baseURL: string, bases: readonly string[]) =>
-  remote(provider, baseURL, [], { kind: 'local', keys: [`${provider.toUpperCase()}_API_KEY`], bases, path: '/v1' })
+const local = (provider: string, baseURL: string, more: More) =>
+  remote(provider, baseURL, [], { kind: 'local', path: '/v1', ...more })
+
+/** Reasons by itself: told by a developer, and refusing what would steer its sampling. */
+const OPENAI_MODELS: readonly ModelQuirk[] = [
+  {
+    pattern: /^(o[1-9]|gpt-[5-9](?!.*-chat)|codex-)/,
+    dialect: { systemRole: 'developer', refuses: ['temperature', 'stop'] },
+  },
+  { pattern: /^(gpt-[34]|chatgpt|gpt-[5-9].*-chat)/, dialect: { effort: 'none' } },
+]
 
 /** In the order in which `auto` tries them. */
 export const PRESETS: readonly Preset[] = [
   remote(
     'openai',
     'https://api.openai.com/v1',
-    [
-      model('gpt-5', 400, [1.25, 10, 0.125], true),
-      model('gpt-5-mini', 400, [0.25, 2, 0.025], true),
-      model('gpt-5-nano', 400, [0.05, 0.4, 0.005], true),
-      model('gpt-4.1', 1047.576, [2, 8, 0.5], true),
-      model('gpt-4.1-mini', 1047.576, [0.4, 1.6, 0.1], true),
-      model('gpt-4o', 128, [2.5, 10, 1.25], true),
-    ],
-    { dialect: { maxTokensKey: 'max_completion_tokens', cacheKey: true } },
+    ['gpt-5', 'gpt-5-mini', 'gpt-5-nano', 'gpt-5.6', 'gpt-5.5', 'gpt-4.1', 'gpt-4.1-mini', 'gpt-4o'],
+    {
+      dialect: {
+        maxTokensKey: 'max_completion_tokens',
+        cacheKey: true,
+        thinkTags: false,
+        models: OPENAI_MODELS,
+      },
+    },
   ),
-  remote(
-    'deepseek',
-    'https://api.deepseek.com',
-    [model('deepseek-chat', 128, [0.28, 0.42, 0.028]), model('deepseek-reasoner', 128, [0.28, 0.42, 0.028])],
-    { dialect: { reasoningKey: 'reasoning_content' } },
-  ),
+  remote('deepseek', 'https://api.deepseek.com', ['deepseek-flash', 'deepseek-v4-pro'], {
+    dialect: { reasoningKey: 'reasoning_content', effort: 'thinking+reasoning_effort', thinkTags: false },
+  }),
   remote(
     'gemini',
     'https://generativelanguage.googleapis.com/v1beta/openai',
-    [model('gemini-2.5-pro', 1048.576, undefined, true), model('gemini-2.5-flash', 1048.576, undefined, true)],
-    { keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'] },
+    ['gemini-3.8-flash', 'gemini-3.1-pro-preview', 'gemini-2.5-pro', 'gemini-2.5-flash'],
+    {
+      keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
+      dialect: {
+        thinkTags: false,
+        effort: 'none',
+        schema: 'subset',
+        models: [
+          { pattern: /^gemini-(2\.5|[3-9])|^gemini-.*latest/, dialect: { effort: 'reasoning_effort' } },
+          { pattern: /^gemini-[3-9]|^gemini-.*latest/, dialect: { unsignedCall: SKIP_SIGNATURE } },
+        ],
+      },
+    },
   ),
   remote(
     'openrouter',
     'https://openrouter.ai/api/v1',
-    [
-      model('anthropic/claude-sonnet-4.5', 200, undefined, true),
-      model('openai/gpt-5', 400, undefined, true),
-      model('deepseek/deepseek-chat', 128),
-    ],
-    { dialect: { effort: 'object' } },
+    ['anthropic/claude-sonnet-4.5', 'openai/gpt-5', 'google/gemini-2.5-pro'],
+    { dialect: { effort: 'reasoning', reasoningKey: 'reasoning', thinkTags: false, costInUsage: true } },
   ),
-  remote('groq', 'https://api.groq.com/openai/v1', [
-    model('openai/gpt-oss-120b', 131.072),
-    model('llama-3.3-70b-versatile', 131.072),
-  ]),
-  remote('mistral', 'https://api.mistral.ai/v1', [model('devstral-medium-latest'), model('mistral-large-latest')], {
-    dialect: { streamUsage: false, callIdLength: 9, plainIds: true },
+  remote('groq', 'https://api.groq.com/openai/v1', ['openai/gpt-oss-120b', 'openai/gpt-oss-20b'], {
+    dialect: {
+      maxTokensKey: 'max_completion_tokens',
+      effort: 'none',
+      models: [{ pattern: /^gpt-oss/, dialect: { effort: 'reasoning_effort', reasoningKey: 'reasoning' } }],
+    },
   }),
-  remote('xai', 'https://api.x.ai/v1', [model('grok-4', 256, undefined, true), model('grok-code-fast-1', 256)]),
-  remote('together', 'https://api.together.xyz/v1', [model('Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8')]),
-  remote('fireworks', 'https://api.fireworks.ai/inference/v1', [model('accounts/fireworks/models/deepseek-v3p1')]),
-  local('ollama', 'http://127.0.0.1:11434/v1', ['OLLAMA_HOST']),
-  local('lmstudio', 'http://127.0.0.1:1234/v1', ['LMSTUDIO_BASE_URL']),
+  remote(
+    'mistral',
+    'https://api.mistral.ai/v1',
+    ['mistral-medium-latest', 'mistral-large-latest', 'codestral-latest', 'mistral-small-latest'],
+    {
+      dialect: {
+        streamUsage: false,
+        callIdLength: 9,
+        plainIds: true,
+        thinkTags: false,
+        effort: 'none',
+        models: [
+          {
+            pattern: /^(magistral-|mistral-(small-(latest|2603)|medium-(latest|2604|3[.-]5)|large-4))/,
+            dialect: { effort: 'reasoning_effort', reasoningKey: 'thinking' },
+          },
+        ],
+      },
+    },
+  ),
+  remote('xai', 'https://api.x.ai/v1', ['grok-4.7', 'grok-4.5', 'grok-4.3'], {
+    dialect: {
+      thinkTags: false,
+      effort: 'none',
+      models: [
+        { pattern: /^grok-(3-mini|[4-9]|code|latest|build)/, dialect: { refuses: ['stop'] } },
+        // Grok 4, 4.1 and 4.20 reason as they like and refuse to be told.
+        { pattern: /^grok-(3-mini|4\.[3-9](?!\d)|[5-9]|latest)/, dialect: { effort: 'reasoning_effort' } },
+      ],
+    },
+  }),
+  remote('together', 'https://api.together.xyz/v1', ['moonshotai/Kimi-K2.6', 'deepseek-ai/DeepSeek-V4-Pro'], {
+    dialect: { reasoningKey: 'reasoning' },
+  }),
+  remote(
+    'fireworks',
+    'https://api.fireworks.ai/inference/v1',
+    ['accounts/fireworks/models/kimi-k2p6', 'accounts/fireworks/models/gpt-oss-120b'],
+    { dialect: { reasoningKey: 'reasoning_content' } },
+  ),
+  remote('moonshot', 'https://api.moonshot.ai/v1', ['kimi-k2.6', 'kimi-k3'], {
+    dialect: {
+      reasoningKey: 'reasoning_content',
+      thinkTags: false,
+      models: [
+        { pattern: /^kimi-/, dialect: { refuses: ['temperature'] } },
+        { pattern: /^kimi-k2/, dialect: { effort: 'thinking' } },
+      ],
+    },
+  }),
+  remote('zai', 'https://api.z.ai/api/paas/v4', ['glm-5.1', 'glm-4.7', 'glm-4.6'], {
+    keys: ['ZAI_API_KEY', 'ZHIPU_API_KEY'],
+    dialect: { reasoningKey: 'reasoning_content', effort: 'thinking', thinkTags: false, streamUsage: false },
+  }),
+  remote('cerebras', 'https://api.cerebras.ai/v1', ['gpt-oss-120b', 'zai-glm-4.7'], {
+    dialect: {
+      maxTokensKey: 'max_completion_tokens',
+      effort: 'none',
+      models: [{ pattern: /^(gpt-oss|zai-glm)/, dialect: { effort: 'reasoning_effort' } }],
+    },
+  }),
+  remote('nvidia', 'https://integrate.api.nvidia.com/v1', ['openai/gpt-oss-120b']),
+  local('ollama', 'http://127.0.0.1:11434/v1', {
+    bases: ['OLLAMA_HOST'],
+    alsoLists: ['api/ps'],
+    dialect: { reasoningKey: 'reasoning' },
+  }),
+  local('lmstudio', 'http://127.0.0.1:1234/v1', { alsoLists: ['api/v0/models'] }),
+  // Their usual ports are those of half the servers of this world: they are asked only when somebody names them.
+  local('vllm', 'http://127.0.0.1:8000/v1', {
+    kind: 'named',
+    dialect: { reasoningKey: 'reasoning', effort: 'template' },
+  }),
+  local('llama.cpp', 'http://127.0.0.1:8080/v1', {
+    kind: 'named',
+    dialect: { reasoningKey: 'reasoning_content', effort: 'template' },
+  }),
 ]

@@ -1,17 +1,32 @@
 /** Chat completions: `POST <base>/chat/completions` with a bearer key, answered by `data:` events up to `[DONE]`. */
 
 import type { LlmRequest } from '../stream.ts'
+import type { ProviderError } from '../web/failure-code.ts'
 import type { Protocol } from '../web/protocol.ts'
-import { type Dialect, RequestWriter } from './request.ts'
+import { amended } from './amend.ts'
+import { type Dialect, dialectFor } from './dialect.ts'
+import { RequestWriter } from './request.ts'
 import { CompletionReader } from './stream.ts'
+
+/** A session uses few; what was remembered of the others' messages goes. */
+const MAX_MODELS = 16
+
+interface Model {
+  readonly dialect: Dialect
+  readonly writer: RequestWriter
+}
 
 export class ChatCompletions implements Protocol {
   readonly answer = 'chat completion'
   readonly path = 'chat/completions'
-  private readonly writer: RequestWriter
+  private readonly dialect: Dialect
+  private readonly settings: Partial<Dialect>
+  private readonly models = new Map<string, Model>()
 
-  constructor(dialect: Dialect) {
-    this.writer = new RequestWriter(dialect)
+  /** `settings` are what somebody has set, over what is known of the provider and of its models. */
+  constructor(dialect: Dialect, settings: Partial<Dialect> = {}) {
+    this.dialect = dialect
+    this.settings = settings
   }
 
   authorization(key: string) {
@@ -19,10 +34,27 @@ export class ChatCompletions implements Protocol {
   }
 
   body(request: LlmRequest): Buffer {
-    return this.writer.body(request)
+    return this.model(request).writer.body(request)
   }
 
-  reader(): CompletionReader {
-    return new CompletionReader()
+  amend(request: LlmRequest, refusal: ProviderError): boolean {
+    const dialect = amended(this.model(request).dialect, request, refusal)
+    if (dialect) this.use(request.model, dialect)
+    return dialect !== undefined
+  }
+
+  reader(request: LlmRequest): CompletionReader {
+    return new CompletionReader(this.model(request).dialect)
+  }
+
+  private model({ model }: LlmRequest): Model {
+    return this.models.get(model) ?? this.use(model, dialectFor(this.dialect, model, this.settings))
+  }
+
+  private use(model: string, dialect: Dialect): Model {
+    if (this.models.size >= MAX_MODELS) this.models.clear()
+    const used = { dialect, writer: new RequestWriter(dialect, model) }
+    this.models.set(model, used)
+    return used
   }
 }

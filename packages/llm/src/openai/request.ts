@@ -4,28 +4,12 @@ import { createHash } from 'node:crypto'
 import type { JsonObject, JsonValue } from '@cambium/core'
 import type { AssistantMessage, ImageBlock, Message, TextBlock, UserBlock } from '../message.ts'
 import type { LlmRequest, ToolSchema } from '../stream.ts'
-
-/** How a provider differs from the others that speak chat completions. */
-export interface Dialect {
-  readonly maxTokensKey: 'max_tokens' | 'max_completion_tokens'
-  /** Asks for usage with `stream_options`; some refuse that and send it anyway. */
-  readonly streamUsage: boolean
-  /** The key in which a message's reasoning text goes back to the provider; absent means that it refuses it. */
-  readonly reasoningKey?: 'reasoning_content' | 'reasoning'
-  /** `object`: `reasoning: { effort }`; `text`: `reasoning_effort`. */
-  readonly effort: 'text' | 'object'
-  /** Sends the session's id, by which the provider finds its prompt cache. */
-  readonly cacheKey?: boolean
-  /** Longest call id; a longer one is replaced by a digest. Exactly that many letters and digits where `plainIds`. */
-  readonly callIdLength: number
-  readonly plainIds?: boolean
-}
-
-export const DIALECT: Dialect = { maxTokensKey: 'max_tokens', streamUsage: true, effort: 'text', callIdLength: 40 }
+import { type Dialect, effortFields } from './dialect.ts'
+import { subsetSchema } from './schema-subset.ts'
 
 type Part = JsonObject
 interface Wire {
-  readonly role: 'system' | 'user' | 'assistant' | 'tool'
+  readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool'
   readonly value: JsonObject
   readonly json: string
   /** Images of a tool's result, which must wait until all results of the batch are said. */
@@ -33,17 +17,19 @@ interface Wire {
 }
 
 /**
- * One writer a route. What a message becomes is remembered by its identity, so that a request of a long conversation
+ * One writer a model. What a message becomes is remembered by its identity, so that a request of a long conversation
  * costs what is new in it.
  */
 export class RequestWriter {
   private readonly dialect: Dialect
+  private readonly model: string
   private readonly seen = new WeakMap<Message, readonly Wire[]>()
   private readonly joined = new WeakMap<Wire, { with: Wire; wire: Wire }>()
   private readonly tools = new WeakMap<ToolSchema, string>()
 
-  constructor(dialect: Dialect) {
+  constructor(dialect: Dialect, model: string) {
     this.dialect = dialect
+    this.model = model
   }
 
   body(request: LlmRequest): Buffer {
@@ -57,20 +43,16 @@ export class RequestWriter {
   }
 
   private fields(request: LlmRequest): string {
-    const { maxTokensKey, streamUsage, effort, cacheKey } = this.dialect
+    const { maxTokensKey, streamUsage, effort, cacheKey, refuses } = this.dialect
     const fields: Record<string, JsonValue | undefined> = {
       stream: true,
       stream_options: streamUsage ? { include_usage: true } : undefined,
       [maxTokensKey]: request.maxTokens,
-      temperature: request.temperature,
-      stop: request.stop?.length ? request.stop : undefined,
+      temperature: refuses.includes('temperature') ? undefined : request.temperature,
+      stop: request.stop?.length && !refuses.includes('stop') ? request.stop : undefined,
       prompt_cache_key: cacheKey ? request.sessionId : undefined,
+      ...effortFields(effort, request.effort),
     }
-    if (request.effort)
-      Object.assign(
-        fields,
-        effort === 'text' ? { reasoning_effort: request.effort } : { reasoning: { effort: request.effort } },
-      )
     const { messages: _m, model: _n, stream: _s, ...options } = request.providerOptions ?? {}
     return JSON.stringify({ ...fields, ...options })
   }
@@ -78,7 +60,8 @@ export class RequestWriter {
   private tool(tool: ToolSchema): string {
     let json = this.tools.get(tool)
     if (json === undefined) {
-      const { name, description, parameters } = tool
+      const { name, description, parameters: full } = tool
+      const parameters = this.dialect.schema === 'subset' ? subsetSchema(full) : full
       json = JSON.stringify({ type: 'function', function: { name, description, parameters } })
       this.tools.set(tool, json)
     }
@@ -86,7 +69,7 @@ export class RequestWriter {
   }
 
   private messages(request: LlmRequest): string[] {
-    const out: Wire[] = request.system ? [wire({ role: 'system', content: request.system })] : []
+    const out: Wire[] = request.system ? [wire({ role: this.dialect.systemRole, content: request.system })] : []
     let later: Part[] = []
     const place = (next: Wire) => {
       const last = out[out.length - 1]
@@ -146,7 +129,9 @@ export class RequestWriter {
   }
 
   private assistant(message: AssistantMessage): Wire {
-    const { reasoningKey } = this.dialect
+    const { reasoningKey, unsignedCall } = this.dialect
+    // Signed reasoning is readable to the model that made it; text of another one it would take for its own.
+    const own = message.source.kind === 'model' && message.source.model === this.model
     const text: string[] = []
     const reasoning: string[] = []
     const calls: JsonObject[] = []
@@ -155,23 +140,24 @@ export class RequestWriter {
       if (block.type === 'text') text.push(block.text)
       else if (block.type === 'reasoning') {
         reasoning.push(block.text)
-        if (isObject(block.replay)) replay = { ...replay, ...block.replay }
+        if (own && isObject(block.replay)) replay = { ...replay, ...block.replay }
       } else {
         calls.push({
           id: this.callId(block.id),
           type: 'function',
           function: { name: block.name, arguments: block.arguments },
-          ...(isObject(block.replay) ? block.replay : {}),
+          ...(own && isObject(block.replay) ? block.replay : {}),
         })
       }
     }
+    if (unsignedCall && calls[0] && !('extra_content' in calls[0])) calls[0] = { ...calls[0], ...unsignedCall }
+    // Never null: there are providers that refuse it, and the message would be refused with every later request.
+    const content = text.join('\n\n')
     const thought = reasoning.join('')
     return wire({
       role: 'assistant',
-      // Never null: there are providers that refuse it, and the message would be refused with every later request.
-      content: text.join('\n\n'),
-      // The key belongs to a message with calls even where nothing was thought.
-      ...(reasoningKey && (thought || calls.length) ? { [reasoningKey]: thought } : {}),
+      content: reasoningKey === 'thinking' && own && thought ? thinkingParts(thought, content) : content,
+      ...reasoningField(reasoningKey, thought, { own, calls: calls.length > 0, signed: 'reasoning_details' in replay }),
       ...replay,
       ...(calls.length ? { tool_calls: calls } : {}),
     })
@@ -192,6 +178,21 @@ export class RequestWriter {
     this.joined.set(first, { with: second, wire: made })
     return made
   }
+}
+
+function reasoningField(
+  key: Dialect['reasoningKey'],
+  thought: string,
+  { own, calls, signed }: { own: boolean; calls: boolean; signed: boolean },
+): JsonObject {
+  // The key belongs to a message with calls even where nothing was thought.
+  if (key === 'reasoning_content') return thought || calls ? { reasoning_content: thought } : {}
+  return key === 'reasoning' && own && thought && !signed ? { reasoning: thought } : {}
+}
+
+function thinkingParts(thought: string, content: string): JsonValue {
+  const thinking: Part = { type: 'thinking', thinking: [{ type: 'text', text: thought }] }
+  return content ? [thinking, { type: 'text', text: content }] : [thinking]
 }
 
 const isObject = (value: JsonValue | undefined): value is JsonObject =>

@@ -4,8 +4,11 @@ import type { JsonObject, JsonValue } from '@cambium/core'
 import type { AssistantBlock, ReasoningBlock } from '../message.ts'
 import type { FinishReason, StreamChunk, TokenUsage } from '../stream.ts'
 import { isRecord } from '../web/failure-code.ts'
-import type { AnswerReader } from '../web/protocol.ts'
+import { AnswerError, type AnswerReader } from '../web/protocol.ts'
 import { CallAssembler } from './calls.ts'
+import type { Dialect } from './dialect.ts'
+import { ThinkTags } from './think-tags.ts'
+import { readUsage } from './usage.ts'
 
 interface OpenText {
   readonly type: 'text' | 'reasoning'
@@ -25,6 +28,13 @@ export class CompletionReader implements AnswerReader {
   /** The block that got the last delta: the one that an output limit cuts. */
   private last: 'text' | 'call' | undefined
   private readonly calls = new CallAssembler(() => this.index++)
+  private readonly tags: ThinkTags | undefined
+  private readonly costInUsage: boolean
+
+  constructor({ thinkTags, costInUsage }: Pick<Dialect, 'thinkTags' | 'costInUsage'>) {
+    this.tags = thinkTags ? new ThinkTags() : undefined
+    this.costInUsage = costInUsage
+  }
 
   get finished(): boolean {
     return this.reason !== undefined
@@ -42,11 +52,12 @@ export class CompletionReader implements AnswerReader {
   push(chunk: unknown): void {
     if (!isRecord(chunk)) return
     const usage = chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined)
-    if (isRecord(usage)) this.usage = readUsage(usage)
+    if (isRecord(usage)) this.usage = readUsage(usage, this.costInUsage)
     const choices = Array.isArray(chunk['choices']) ? chunk['choices'] : []
     // Some servers count from nothing: the first choice is the answer unless another one says that it is number 0.
     const choice = choices.find(item => isRecord(item) && (item['index'] ?? 0) === 0)
     if (!isRecord(choice)) return
+    if (isRecord(choice['error'])) throw new AnswerError(choice['error'])
     const delta = choice['delta'] ?? choice['message']
     if (isRecord(delta)) this.delta(delta)
     if (typeof choice['finish_reason'] === 'string' && choice['finish_reason']) this.reason = choice['finish_reason']
@@ -58,13 +69,14 @@ export class CompletionReader implements AnswerReader {
     const thought = stringOf(delta['reasoning_content']) || stringOf(delta['reasoning'])
     if (thought) this.say('reasoning', thought)
     if (Array.isArray(details)) this.detail(details)
-    if (typeof content === 'string') this.say('text', content)
+    if (typeof content === 'string') this.answer(content)
     else if (Array.isArray(content)) for (const part of content) this.part(part)
     if (typeof refusal === 'string' && refusal) {
       this.refused = true
       this.say('text', refusal)
     }
     if (!Array.isArray(calls) || !calls.length) return
+    this.endTags()
     this.closeText()
     this.last = 'call'
     for (const call of calls) if (isRecord(call)) this.calls.push(call)
@@ -73,12 +85,21 @@ export class CompletionReader implements AnswerReader {
   /** Content in parts, as models of Mistral send it. */
   private part(part: unknown) {
     if (!isRecord(part)) return
-    if (part['type'] === 'text') this.say('text', stringOf(part['text']))
+    if (part['type'] === 'text') this.answer(stringOf(part['text']))
     if (part['type'] !== 'thinking') return
     const inner = part['thinking']
     if (typeof inner === 'string') this.say('reasoning', inner)
     else if (Array.isArray(inner))
       for (const item of inner) if (isRecord(item)) this.say('reasoning', stringOf(item['text']))
+  }
+
+  private answer(text: string) {
+    if (!this.tags) this.say('text', text)
+    else if (text) for (const said of this.tags.push(text)) this.say(said.type, said.text)
+  }
+
+  private endTags() {
+    for (const said of this.tags?.end() ?? []) this.say(said.type, said.text)
   }
 
   /** An empty first delta must not open a block. */
@@ -143,6 +164,7 @@ export class CompletionReader implements AnswerReader {
   }
 
   end(): StreamChunk[] {
+    this.endTags()
     this.closeText()
     const reason = this.finishReason()
     this.out.push(...this.calls.end(reason === 'max-tokens' && this.last === 'call'))
@@ -158,29 +180,22 @@ export class CompletionReader implements AnswerReader {
   }
 
   get broken(): string | undefined {
-    const broken = ['error', 'insufficient_system_resource', 'network_error', 'abort']
-    return this.reason && broken.includes(this.reason) ? this.reason : undefined
+    return this.reason && BROKEN.test(this.reason) ? this.reason : undefined
   }
 
   private finishReason(): Exclude<FinishReason, 'error' | 'aborted'> {
-    switch (this.reason) {
-      case 'length':
-      case 'max_tokens':
-      case 'model_length':
-      case 'MAX_TOKENS':
-        return 'max-tokens'
-      case 'content_filter':
-      case 'refusal':
-      case 'safety':
-      case 'SAFETY':
-        return 'refusal'
-      default:
-        // An unknown reason came with whole blocks: what they are decides.
-        if (this.calls.size) return 'tool-calls'
-        return this.refused ? 'refusal' : 'stop'
-    }
+    if (CUT.test(this.reason ?? '')) return 'max-tokens'
+    if (REFUSED.test(this.reason ?? '')) return 'refusal'
+    // An unknown reason came with whole blocks: what they are decides.
+    if (this.calls.size) return 'tool-calls'
+    return this.refused ? 'refusal' : 'stop'
   }
 }
+
+const CUT = /^(length|max_tokens|max_output_tokens|model_length|model_context_window_exceeded)$/i
+const REFUSED = /^(content_filter|refusal|safety|sensitive|recitation|prohibited_content|blocklist|spii)$/i
+/** The provider's own fault, or a call that it could not read itself: the same request may well succeed. */
+const BROKEN = /^(error|insufficient_system_resource|network_error|abort|.*malformed_function_call)$/i
 
 function textBlock({ type, text, details }: OpenText): AssistantBlock {
   if (type === 'text') return { type, text }
@@ -189,25 +204,3 @@ function textBlock({ type, text, details }: OpenText): AssistantBlock {
 }
 
 const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
-const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)
-
-/** Counts made disjoint: a provider's prompt count includes what its cache gave. */
-function readUsage(usage: Record<string, unknown>): TokenUsage {
-  const prompt = countOf(usage['prompt_tokens'])
-  const input = isRecord(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : {}
-  const output = isRecord(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : {}
-  const cacheReadTokens = Math.min(prompt, countOf(input['cached_tokens'] ?? usage['prompt_cache_hit_tokens']))
-  const cacheWriteTokens = Math.min(
-    prompt - cacheReadTokens,
-    countOf(input['cache_write_tokens'] ?? usage['cache_creation_input_tokens']),
-  )
-  // Some count reasoning into the answer, some beside it; the total tells.
-  const outputTokens = Math.max(countOf(usage['completion_tokens']), countOf(usage['total_tokens']) - prompt)
-  return {
-    inputTokens: prompt - cacheReadTokens - cacheWriteTokens,
-    outputTokens,
-    cacheReadTokens,
-    cacheWriteTokens,
-    reasoningTokens: Math.min(outputTokens, countOf(output['reasoning_tokens'])),
-  }
-}

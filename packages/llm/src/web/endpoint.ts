@@ -1,6 +1,6 @@
 /** Where a provider is and what lets us in, as configuration, environment and stored credentials say at this moment. */
 
-import type { LlmAdapter } from '../adapter.ts'
+import type { ImageRules, LlmAdapter } from '../adapter.ts'
 import type { ModelInfo } from '../stream.ts'
 import type { CredentialSource } from './credentials.ts'
 import { isLoopback } from './http.ts'
@@ -17,8 +17,11 @@ export interface ProviderEntry {
   /** Appended to an address from the environment that lacks it. */
   readonly path?: string
   readonly kind: LlmAdapter['kind']
+  /** Further lists of a server, from the root of its address, that say more of its models. */
+  readonly alsoLists?: readonly string[]
   /** The first is taken when none is named. */
   readonly models: readonly ModelInfo[]
+  readonly images?: ImageRules
 }
 
 /** What one request uses, read in one go so that a change of settings never mixes an address with another's key. */
