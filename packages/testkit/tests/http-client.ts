@@ -33,12 +33,13 @@ export interface Call {
   answer: Promise<Answer>
 }
 
+/** Posts a chat completion to a server's url, or to the full address of another protocol. */
 export function call(url: string, body: unknown, headers: Record<string, string> = {}): Call {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const reads: Buffer[] = []
   const sofar = () => Buffer.concat(reads).toString('utf8')
   let look = () => {}
-  const request = httpRequest(`${url}/chat/completions`, {
+  const request = httpRequest(url.endsWith('/v1') ? `${url}/chat/completions` : url, {
     method: 'POST',
     agent: false,
     headers: { 'content-type': 'application/json', ...headers },
@@ -123,3 +124,43 @@ export function fold(body: string) {
 export function callParts(body: string) {
   return chunksOf(body).flatMap(({ choices }) => choices.flatMap(({ delta }) => delta.tool_calls ?? []))
 }
+
+export interface NamedEvent {
+  readonly event: string | undefined
+  readonly data: Record<string, unknown> & { readonly type: string }
+}
+
+/** The events of a stream that names them. */
+export function namedEvents(body: string): NamedEvent[] {
+  return body
+    .split(/\r?\n\r?\n/)
+    .filter(event => event.includes('data: '))
+    .map(event => ({
+      event: /^event: (.*?)\r?$/m.exec(event)?.[1],
+      data: JSON.parse(/^data: (.*?)\r?$/m.exec(event)![1]!),
+    }))
+}
+
+export const VERSION = { 'anthropic-version': '2023-06-01' }
+
+export const askMessages = (url: string, body: unknown, headers: Record<string, string> = {}) =>
+  ask(`${url}/messages`, body, { ...VERSION, ...headers })
+export const askResponses = (url: string, body: unknown, headers: Record<string, string> = {}) =>
+  ask(`${url}/responses`, body, headers)
+
+export const helloMessages = (more: object = {}) => ({
+  model: 'claude-sonnet-4-5',
+  max_tokens: 4096,
+  stream: true,
+  messages: [{ role: 'user', content: 'hello' }],
+  ...more,
+})
+
+export const helloResponses = (more: object = {}) => ({
+  model: 'gpt-5',
+  stream: true,
+  store: false,
+  include: ['reasoning.encrypted_content'],
+  input: [{ role: 'user', content: [{ type: 'input_text', text: 'hello' }] }],
+  ...more,
+})

@@ -135,6 +135,18 @@ describe('the strict provider refuses', () => {
     ],
     ['no model', hello({ model: '' }), 'model is missing'],
     ['no room for an answer', hello({ max_tokens: 0 }), 'max_tokens is not a positive integer'],
+    [
+      'the old name of the output limit for a model that reasons',
+      hello({ model: 'gpt-5', max_tokens: 9 }),
+      "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+      'unsupported_parameter',
+    ],
+    [
+      'a temperature for a model that reasons',
+      hello({ model: 'o3-mini', temperature: 0 }),
+      "Unsupported parameter: 'temperature' is not supported with this model.",
+      'unsupported_parameter',
+    ],
     ['stream options without a stream', hello({ stream: false, stream_options: {} }), 'stream_options without stream'],
     ['an empty list of tools', offering(), 'tools is not a list with at least one tool'],
     [
@@ -207,10 +219,10 @@ describe('the strict provider refuses', () => {
       'the body is not well-formed JSON in UTF-8: The encoded data was not valid for encoding utf-8',
     ],
     ['a body that is no object', '[]', 'the body is not an object'],
-  ])('%s', async (_, body, message) => {
+  ] as [string, unknown, string, string?][])('%s', async (_, body, message, code) => {
     expect(await answerTo(body)).toEqual({
       status: 400,
-      error: { message, type: 'invalid_request_error', code: null },
+      error: { message, type: 'invalid_request_error', code: code ?? null },
       problem: `refused: ${message}`,
     })
   })
