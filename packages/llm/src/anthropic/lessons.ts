@@ -6,7 +6,7 @@
 import type { AssistantMessage, Message } from '../message.ts'
 import type { LlmRequest } from '../stream.ts'
 import type { ProviderError } from '../web/failure-code.ts'
-import { type ThinkingMode, type Traits, traitsOf } from './models.ts'
+import { BUDGETS, type ThinkingMode, type Traits, traitsOf } from './models.ts'
 
 export class Lessons {
   /** The provider knows no cache marks. */
@@ -49,8 +49,9 @@ export class Lessons {
   /** True when something was learned. `sent`: the `max_tokens` of the refused request. */
   learn({ model, messages, effort }: LlmRequest, { message, codes }: ProviderError, sent: number): boolean {
     if (!codes.includes('invalid_request_error') && codes.length) return false
-    const { bound, samples, prefill, mode, efforts } = this.traits(model)
-    if (/max_tokens/.test(message)) {
+    const { bound, samples, prefill, mode } = this.traits(model)
+    // What is too much for the window is for compaction to mend.
+    if (/max_tokens/.test(message) && !/context|input|prompt/.test(message)) {
       const limit = limitIn(message, sent)
       if (limit !== undefined) this.limits.set(model, limit)
       return limit !== undefined
@@ -73,16 +74,12 @@ export class Lessons {
       this.noCache = true
       return !known
     }
-    // Another way to ask for the same effort is none where the other way has no such effort.
-    if (!effort || effort === 'none') return false
-    const other = /thinking\.type\.enabled|type\.adaptive"? and/.test(message)
-      ? 'adaptive'
-      : /adaptive/.test(message) || /output_config/.test(message)
-        ? 'budget'
-        : undefined
-    if (!other || other === mode) return false
-    const tried = this.learned.get(model)?.mode !== undefined
-    return !tried && this.teach(model, { ...modeTraits(other, model), efforts })
+    // An effort is asked for in the other way, where that has it too; without it nothing is.
+    if (!effort || effort === 'none' || this.learned.get(model)?.mode !== undefined) return false
+    if (mode === 'budget' && /thinking\.type\.enabled/.test(message))
+      return this.teach(model, modeTraits('adaptive', model))
+    if (mode !== 'adaptive' || !/adaptive|output_config/.test(message) || BUDGETS[effort] === undefined) return false
+    return this.teach(model, modeTraits('budget', model))
   }
 
   private teach(model: string, traits: Partial<Traits>): boolean {
@@ -108,7 +105,7 @@ function modeTraits(mode: ThinkingMode | undefined, model: string): Partial<Trai
   const known = traitsOf(model)
   if (mode === undefined || mode === known.mode) return {}
   if (mode === 'none') return { mode, efforts: [], byDefault: false, bound: false }
-  if (mode === 'budget') return { mode, efforts: ['low', 'medium', 'high', 'max'], byDefault: false, bound: false }
+  if (mode === 'budget') return { mode, efforts: Object.keys(BUDGETS), byDefault: false, bound: false }
   return { mode, efforts: known.claude ? known.efforts : undefined, prefill: false }
 }
 

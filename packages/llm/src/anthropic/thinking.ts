@@ -89,7 +89,7 @@ export function planOf(request: LlmRequest, traits: Traits, limits: Limits): Pla
   if (thoughtless || !turnBeginsThinking(request, thoughts, trusted)) return silent()
   const wanted = BUDGETS[effort!]!
   const maxTokens = within(asked < wanted + MIN_ANSWER ? wanted + asked : asked)
-  const budget = Math.min(wanted, maxTokens - MIN_ANSWER)
+  const budget = Math.min(wanted, maxTokens - Math.min(asked, MIN_ANSWER))
   if (budget < MIN_BUDGET) throw unsupported(request, { ...traits, efforts: [] })
   return { on: true, thoughts, maxTokens, fields: { thinking: { type: 'enabled', budget_tokens: budget } } }
 }
