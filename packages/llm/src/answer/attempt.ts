@@ -3,7 +3,7 @@
 import { sleep } from '@cambium/core'
 import type { LlmAdapter } from '../adapter.ts'
 import type { LlmFailure, LlmRequest, StreamChunk } from '../stream.ts'
-import { LlmError, toFailure } from '../web/failure.ts'
+import { LlmError, redactFailure, toFailure } from '../web/failure.ts'
 import { Grammar, type GrammarOptions } from './grammar.ts'
 
 type Step = IteratorResult<StreamChunk, undefined>
@@ -51,8 +51,9 @@ export class Attempt implements AsyncIterableIterator<StreamChunk, undefined> {
         throw new LlmError({ code: 'STREAM_CLOSED', message: `the answer of ${provider} ended before it was complete` })
       }
       const chunk = this.grammar.check(step.value)
-      if (chunk.type === 'finish') void this.close(true)
-      return { done: false, value: chunk }
+      if (chunk.type !== 'finish') return { done: false, value: chunk }
+      void this.close(true)
+      return { done: false, value: chunk.failure ? { ...chunk, failure: redactFailure(chunk.failure) } : chunk }
     } catch (error) {
       return signal?.aborted ? this.end('aborted', cancelled()) : this.end('error', toFailure(error))
     }
@@ -87,7 +88,7 @@ export class Attempt implements AsyncIterableIterator<StreamChunk, undefined> {
 
   private end(reason: 'error' | 'aborted', failure: LlmFailure): Step {
     void this.close()
-    return { done: false, value: { type: 'finish', reason, failure } }
+    return { done: false, value: { type: 'finish', reason, failure: redactFailure(failure) } }
   }
 
   /** `complete`: the adapter has said all, so that it may keep its connection for the next request. */

@@ -12,7 +12,8 @@ import {
   failureFromNetwork,
   failureFromResponse,
   LlmError,
-  redact,
+  quote,
+  shownAddress,
 } from './failure.ts'
 import { isRecord, readProviderError } from './failure-code.ts'
 import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
@@ -49,6 +50,7 @@ export class WebAdapter extends LlmAdapter {
     super()
     this.options = options
     this.kind = options.entry.kind
+    options.credentials.keep(writtenSecrets(options.settings))
   }
 
   override models(): readonly ModelInfo[] {
@@ -66,8 +68,9 @@ export class WebAdapter extends LlmAdapter {
   }
 
   override credentialFix(): string | undefined {
-    const [variable] = this.options.entry.keys
-    return this.kind === 'remote' && variable ? `set ${variable}` : undefined
+    const { entry, credentials } = this.options
+    const { provider, keys } = entry
+    return this.kind === 'remote' && keys[0] ? credentials.fix(provider, keys.slice(0, 1), 'missing') : undefined
   }
 
   override async discover(signal: AbortSignal): Promise<readonly ModelInfo[]> {
@@ -130,20 +133,22 @@ export class WebAdapter extends LlmAdapter {
       throw new LlmError({
         code: 'MISSING_CREDENTIAL',
         message: `no key for ${provider} is set`,
-        fix: keys.length ? `set ${keys.join(' or ')}` : 'give the provider an apiKey in the configuration',
+        fix: keys.length
+          ? credentials.fix(provider, keys, 'missing')
+          : 'give the provider an apiKey in the configuration',
       })
     }
     if (key && !/^[\x21-\x7e]+$/.test(key)) {
       throw new LlmError({
         code: 'AUTH',
         message: `the key of ${provider} holds characters that no key has`,
-        fix: subject.keyVariable ? `put a valid key into ${subject.keyVariable}` : 'correct its apiKey',
+        fix: subject.keyFix ?? 'correct its apiKey',
       })
     }
     if (isWebAddress(base)) return
     throw new LlmError({
       code: 'INVALID_REQUEST',
-      message: `"${base}" is no web address`,
+      message: `"${shownAddress(base)}" is no web address`,
       fix: `correct the base address${bases[0] ? ` in ${bases[0]}` : ''}`,
     })
   }
@@ -252,7 +257,7 @@ export class WebAdapter extends LlmAdapter {
     if (reader.broken) {
       throw new LlmError({
         code: 'SERVER',
-        message: `${subject.provider} broke its answer off: ${redact(reader.broken, subject.secrets)}`,
+        message: `${subject.provider} broke its answer off: ${quote(reader.broken, subject.secrets)}`,
       })
     }
     if (done || reader.finished) return
@@ -267,7 +272,7 @@ export class WebAdapter extends LlmAdapter {
     try {
       event = JSON.parse(data)
     } catch (error) {
-      const said = redact(data.slice(0, 200), subject.secrets)
+      const said = quote(data, subject.secrets, 200)
       throw new LlmError(
         { code: 'MALFORMED_RESPONSE', message: `${subject.provider} sent a chunk that is not JSON: ${said}` },
         error,
@@ -291,11 +296,11 @@ export class WebAdapter extends LlmAdapter {
       throw new AnswerError(body['error'] ?? body)
     }
     const { protocol } = this.options
-    const said = redact(text.slice(0, 200), subject.secrets)
+    const said = quote(text, subject.secrets, 200)
     throw new LlmError({
       code: 'MALFORMED_RESPONSE',
       message: `${subject.provider} answered with something that is no ${protocol.answer}: ${said}`,
-      fix: `check the base address ${subject.url!.slice(0, -protocol.path.length - 1)}; most end in /v1`,
+      fix: `check the base address ${shownAddress(subject.base!)}; most end in /v1`,
     })
   }
 
@@ -333,19 +338,27 @@ export class WebAdapter extends LlmAdapter {
     return this.kind === 'remote' && base === entry.baseURL && entry.models.length > 0
   }
 
-  private subject(request: LlmRequest, { base, key }: Endpoint): FailureSubject {
-    const { entry, settings, protocol } = this.options
+  private subject(request: LlmRequest, { base, key, headers }: Endpoint): FailureSubject {
+    const { entry, settings, protocol, credentials } = this.options
+    const { provider, keys } = entry
     return {
-      provider: entry.provider,
+      provider,
       model: request.model,
       url: `${base}/${protocol.path}`,
       base,
-      keyVariable: settings.apiKey ? undefined : entry.keys[0],
+      keyFix: settings.apiKey || !keys.length ? undefined : credentials.fix(provider, keys, 'refused'),
       baseVariable: entry.bases[0],
       models: this.knowsModels(base) ? entry.models.map(model => model.id) : [],
-      secrets: key ? [key] : [],
+      secrets: [...(key ? [key] : []), ...writtenSecrets({ headers })],
     }
   }
+}
+
+/** What the configuration itself says that lets somebody in: a key, the token of a header. */
+function writtenSecrets({ apiKey, headers = {} }: ProviderSettings): string[] {
+  const named = Object.entries(headers).filter(([name]) => /auth|key|token|secret|cookie/i.test(name))
+  const values = named.map(([, value]) => value.replace(/^[A-Za-z]+\s+/, '').trim())
+  return [...(apiKey ? [apiKey.trim()] : []), ...values]
 }
 
 const isGood = ({ statusCode = 0 }: IncomingMessage) => statusCode >= 200 && statusCode < 300

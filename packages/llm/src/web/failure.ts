@@ -1,6 +1,6 @@
 /** From what went wrong on the wire to a provider-neutral failure: its code, a sentence for a person, what to do. */
 
-import { errorMessage, isHarnessError } from '@cambium/core'
+import { errorMessage, isHarnessError, redact } from '@cambium/core'
 import { FAILURE_CODES, type LlmFailure, type LlmFailureCode } from '../stream.ts'
 import { codeOf, isRecord, type ProviderError, readProviderError } from './failure-code.ts'
 
@@ -22,8 +22,9 @@ export interface FailureSubject {
   readonly url?: string
   /** The provider's address, to which each of its paths is appended. */
   readonly base?: string
-  /** Environment variables that may hold the key and the address. */
-  readonly keyVariable?: string | undefined
+  /** What to do about a key or a login that is refused, as an imperative sentence. */
+  readonly keyFix?: string | undefined
+  /** Environment variable that may hold the address. */
   readonly baseVariable?: string | undefined
   /** Model ids that are known to exist. */
   readonly models?: readonly string[]
@@ -79,16 +80,14 @@ function describe(
 ): LlmFailure {
   const { provider, model, models = [] } = subject
   const status = error.status ? ` (${error.status})` : ''
-  const said = error.message ? `: ${redact(error.message, subject.secrets)}` : ''
+  const said = error.message ? `: ${quote(error.message, subject.secrets)}` : ''
   const base = (message: string, fix?: string): LlmFailure => ({ code, message, ...(fix ? { fix } : {}) })
   const { retryAfterMs } = extra
   switch (code) {
     case 'AUTH':
       return base(
         `${provider} refused the key${status}${said}`,
-        subject.keyVariable
-          ? `put a valid key into ${subject.keyVariable}`
-          : 'correct the apiKey of this provider in the configuration',
+        subject.keyFix ?? 'correct the apiKey of this provider in the configuration',
       )
     case 'QUOTA':
       return base(`${provider} says that the account's quota is used up${status}${said}`, 'check its billing page')
@@ -100,7 +99,7 @@ function describe(
     case 'UNKNOWN_MODEL': {
       // The list may be older than the provider's: what it has just refused is no advice.
       const others = models.filter(id => id !== model).slice(0, 5)
-      const list = subject.base && `${subject.base}/models`
+      const list = subject.base && `${shownAddress(subject.base)}/models`
       return base(
         `${provider} has no model "${model}"${status}${said}`,
         others.length
@@ -118,7 +117,7 @@ function describe(
     default:
       return status === ' (404)'
         ? base(
-            `${provider} has nothing at ${subject.url ?? 'that address'}${status}${said}`,
+            `${provider} has nothing at ${subject.url ? shownAddress(subject.url) : 'that address'}${status}${said}`,
             `check the base address${subject.baseVariable ? ` in ${subject.baseVariable}` : ''}; most end in /v1`,
           )
         : base(`${provider} refused the request${status}${said}`)
@@ -160,7 +159,7 @@ export function failureFromNetwork(error: unknown, subject: FailureSubject): Llm
       : 'name the certificate authority in NODE_EXTRA_CA_CERTS'
     return failure(`no trusted TLS connection to ${host}: ${message}`, fix)
   }
-  return failure(`the exchange with ${host} failed: ${redact(message, subject.secrets)}`)
+  return failure(`the exchange with ${host} failed: ${quote(message, subject.secrets)}`)
 }
 
 function networkError(error: unknown): { code: string | undefined; message: string } {
@@ -186,11 +185,30 @@ function hostOf(url: string | undefined): string {
 
 const LONGEST_MESSAGE = 500
 
-/** The provider's words on one line, of bounded length, without the secrets. */
-export function redact(text: string, secrets: readonly string[] = []): string {
-  let out = text.replace(/\s+/g, ' ').trim()
+/** The provider's words on one line, without secrets, cut only then: the rest of one would tell it as well. */
+export function quote(text: string, secrets: readonly string[] = [], maxChars = LONGEST_MESSAGE): string {
+  let out = redact(text.replace(/\s+/g, ' ').trim())
   for (const secret of secrets) if (secret.length >= 6) out = out.replaceAll(secret, '***')
-  return out.length > LONGEST_MESSAGE ? `${out.slice(0, LONGEST_MESSAGE)}…` : out
+  return out.length > maxChars ? `${out.slice(0, maxChars)}…` : out
+}
+
+/** The failure as it may be shown and stored, whoever made it. */
+export function redactFailure(failure: LlmFailure): LlmFailure {
+  const { message, fix, requestId } = failure
+  const shown = {
+    message: redact(message),
+    ...(fix === undefined ? {} : { fix: redact(fix) }),
+    ...(requestId === undefined ? {} : { requestId: redact(requestId) }),
+  }
+  return shown.message === message && shown.fix === fix && shown.requestId === requestId
+    ? failure
+    : { ...failure, ...shown }
+}
+
+/** An address without a password or a key that stands in it. */
+export function shownAddress(address: string): string {
+  const plain = address.replace(/^(\w+:\/\/)[^/?#]*@/, '$1***@').replace(/([?&][^=&#]+=)[^&#]+/g, '$1***')
+  return redact(plain)
 }
 
 /** Milliseconds to wait by `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 §10.2.3). */
