@@ -226,6 +226,11 @@ describe('the strict provider of Messages refuses', () => {
       'messages.0.content.0.image.source.base64.data: The image was specified using the image/jpeg media type',
     ],
     [
+      'an image that is another file',
+      said(image({ media_type: 'image/png', data: 'AAAA' })),
+      'Could not process image',
+    ],
+    [
       'an image kind that is none',
       said(image({ media_type: 'image/svg+xml', data: PNG })),
       'messages.0.content.0.image.source.base64.media_type: Input should be',

@@ -33,7 +33,7 @@ describe('the strict provider takes', () => {
         role: 'user',
         content: [
           { type: 'text', text: 'see' },
-          { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
         ],
       }),
     ],
@@ -128,6 +128,14 @@ describe('the strict provider refuses', () => {
     ['an unknown role', said({ role: 'critic', content: 'x' }), 'messages[0].role cannot be "critic"'],
     ['no messages', said(), 'messages is not a list with at least one message'],
     ['a lone surrogate', said({ role: 'user', content: 'a\ud83d' }), 'body.messages[0].content holds a lone surrogate'],
+    [
+      'an image of another kind than it says',
+      said({
+        role: 'user',
+        content: [{ type: 'image_url', image_url: { url: 'data:image/jpeg;base64,iVBORw0KGgo=' } }],
+      }),
+      'messages[0].content[0].image_url is neither a web address nor a data URL of an image',
+    ],
     [
       'an image that is none',
       said({ role: 'user', content: [{ type: 'image_url', image_url: { url: 'file:///x' } }] }),

@@ -61,7 +61,10 @@ describe('the strict provider of Responses takes', () => {
       'calls and outputs, apart',
       said(user, made('a'), made('b'), result('b'), user, result('a', [{ type: 'input_text', text: 'x' }])),
     ],
-    ['an image', said({ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] })],
+    [
+      'an image',
+      said({ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,iVBORw0KGgo=' }] }),
+    ],
     ['an answer in the history', said(user, says('a', { id: 'msg_1', status: 'completed' }), user)],
     ['a lax tool', offering(tool({ parameters: { type: 'object', properties: { a: { type: 'string' } } } }))],
     [

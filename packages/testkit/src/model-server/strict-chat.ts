@@ -1,5 +1,6 @@
 /** The strict provider of chat completions: what it refuses, and with which words. */
 
+import { isImageUrl } from './picture.ts'
 import { isBlank, isObject, type Json, NAME, needWindow, parsed, refuse, type StrictRules } from './refusal.ts'
 import { checkParameters } from './strict-schema.ts'
 
@@ -105,9 +106,7 @@ function checkContent(content: unknown, at: string) {
       if (typeof part['text'] !== 'string' || isBlank(part['text'])) refuse(`${where}.text is empty`)
     } else if (part['type'] === 'image_url') {
       const url = isObject(part['image_url']) ? part['image_url']['url'] : undefined
-      if (typeof url !== 'string' || !/^(https?:\/\/|data:image\/[a-z+.-]+;base64,[A-Za-z0-9+/]+=*$)/.test(url)) {
-        refuse(`${where}.image_url is neither a web address nor a data URL of an image`)
-      }
+      if (!isImageUrl(url)) refuse(`${where}.image_url is neither a web address nor a data URL of an image`)
     } else {
       refuse(`${where}.type cannot be ${JSON.stringify(part['type'])}`)
     }

@@ -1,5 +1,6 @@
 /** The strict provider of Messages: what it refuses in the conversation. */
 
+import { isBase64, PICTURE_TYPES, pictureTypeOf } from './picture.ts'
 import { isRedactedData, signatureOf } from './proof.ts'
 import { isBlank, isObject, type Json, NAME, onlyKeys, refuse } from './refusal.ts'
 
@@ -80,35 +81,29 @@ export function checkTextBlock(block: Json, at: string) {
   if (isBlank(text)) refuse(`${at}: text content blocks must contain non-whitespace text`)
 }
 
-/** What the first bytes of each kind of image are. */
-const MAGIC: readonly (readonly [string, RegExp])[] = [
-  ['image/png', /^\x89PNG/],
-  ['image/jpeg', /^\xff\xd8\xff/],
-  ['image/gif', /^GIF8/],
-  ['image/webp', /^RIFF....WEBP/s],
-]
-
 function checkImage(block: Json, at: string) {
   const source = block['source']
   if (!isObject(source)) refuse(`${at}.image.source: Field required`)
   if (source['type'] === 'url') return
   if (source['type'] !== 'base64') refuse(`${at}.image.source: Input tag does not match any of the expected tags`)
   const { media_type: media, data } = source
-  if (!MAGIC.some(([type]) => type === media)) {
-    const types = MAGIC.map(([type]) => `'${type}'`).join(', ')
+  if (!PICTURE_TYPES.includes(String(media))) {
+    const types = PICTURE_TYPES.map(type => `'${type}'`).join(', ')
     refuse(`${at}.image.source.base64.media_type: Input should be ${types}`)
   }
   if (typeof data !== 'string' || !data) refuse(`${at}.image.source.base64: image cannot be empty`)
-  if (data.length % 4 || !/^[A-Za-z0-9+/]+={0,2}$/.test(data)) {
-    refuse(`${at}.image.source.base64.data: Invalid base64 data`)
-  }
-  const head = Buffer.from(data.slice(0, 24), 'base64').toString('latin1')
-  const found = MAGIC.find(([, magic]) => magic.test(head))?.[0]
-  if (found && found !== media) {
+  if (!isBase64(data)) refuse(`${at}.image.source.base64.data: Invalid base64 data`)
+  const found = pictureTypeOf(data)
+  if (!found) refuse('Could not process image')
+  if (found !== media) {
     const said = `The image was specified using the ${String(media)} media type, but appears to be ${found}`
     refuse(`${at}.image.source.base64.data: ${said}`)
   }
-  if (data.length > 5 * 2 ** 20 * (4 / 3)) refuse(`${at}.image.source.base64: image exceeds 5 MB maximum`)
+  // It counts the text, not the bytes.
+  const most = 5 * 2 ** 20
+  if (data.length > most) {
+    refuse(`${at}.image.source.base64: image exceeds 5 MB maximum: ${data.length} bytes > ${most} bytes`)
+  }
 }
 
 function checkToolUse({ id, name, input }: Json, at: string) {

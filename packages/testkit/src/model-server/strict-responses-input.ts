@@ -1,5 +1,6 @@
 /** The strict provider of Responses: what it refuses among the items of the input. */
 
+import { isImageUrl } from './picture.ts'
 import { readEncrypted } from './proof.ts'
 import { isBlank, isObject, type Json, NAME, parsed, refuse } from './refusal.ts'
 
@@ -122,11 +123,9 @@ function checkParts(content: unknown, at: string, known: Record<string, readonly
   }
 }
 
-const IMAGE = /^(https?:\/\/|data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+=*$)/
-
 function checkImage({ image_url: url, file_id: file }: Json, at: string) {
   if (typeof file === 'string') return
-  if (typeof url !== 'string' || !IMAGE.test(url)) {
+  if (!isImageUrl(url)) {
     const wanted = 'Expected a base64-encoded data URL with an image MIME type, or a web address.'
     refuse(`Invalid '${at}.image_url'. ${wanted}`, 'invalid_value')
   }
