@@ -1,5 +1,7 @@
 /** The environment of a child: the harness's own without its credentials, made safe for a program nobody watches. */
 
+import { redact } from '@cambium/core'
+
 /** Names that look like a credential. `TOKENIZERS_…`, `KEYBOARD…` and `GIT_AUTHOR_…` do not. */
 const CREDENTIAL =
   /KEY(?!BOARD|MAP|TIMEOUT)|SECRET|TOKEN(?!IZ)|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|COOKIE|AUTHORIZATION|(?:^|_)(?:AUTH|PAT|PASS|PWD|DSN)(?:_|$)/i
@@ -53,6 +55,7 @@ export function createEnvironment(
     for (const [name, value] of Object.entries(process.env)) {
       if (value !== undefined && isPassed(name)) env[name] = value
     }
+    for (const name of secretive(env)) if (!isListed(name, policy.pass)) delete env[name]
     Object.assign(env, UNATTENDED, policy.set)
     env['PWD'] = cwd
     for (const [name, value] of Object.entries(extra)) {
@@ -61,6 +64,13 @@ export function createEnvironment(
     }
     return env
   }
+}
+
+/** Names that say nothing, of variables whose value holds a known secret all the same. */
+function secretive(env: Readonly<Record<string, string>>): string[] {
+  const all = Object.values(env).join('\n')
+  if (redact(all) === all) return []
+  return Object.keys(env).filter(name => redact(env[name]!) !== env[name])
 }
 
 function isPrivate(name: string): boolean {

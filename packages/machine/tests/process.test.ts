@@ -1,6 +1,6 @@
 import { mkdirSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Context, isHarnessError } from '@cambium/core'
+import { type Context, isHarnessError, keepSecrets } from '@cambium/core'
 import { outputText } from '@cambium/machine'
 import * as local from '@cambium/machine/local'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -193,6 +193,28 @@ describe('what a command sees of the environment', () => {
       for (const name of Object.keys({ ...secrets, ...harmless })) delete process.env[name]
     }
   }
+
+  it('a known secret is left out under whatever name it stands, unless that name is passed', async () => {
+    const { ctx, dir } = await openMachine({ passEnv: ['WANTED'] })
+    const key = 'sk-canary-4f9a81c2d7e05b36'
+    const values = { ODD_NAME: key, INDEX_URL: `https://me:${key}@host/x`, WANTED: key, NUMBER: '12345678', EMPTY: '' }
+    for (const [name, value] of Object.entries(values)) process.env[name] = value
+    const env = async () => outputText(await ctx.process.run({ command: 'env', cwd: dir }))
+    try {
+      expect(await env()).toContain(`ODD_NAME=${key}`)
+      const forget = keepSecrets(ctx, () => [key, '12345678', dir])
+      const left = await env()
+      expect(left).toContain(`WANTED=${key}`)
+      expect(left).toContain('NUMBER=12345678')
+      expect(left).toMatch(/^PATH=/m)
+      expect(left).toContain(`PWD=${dir}`)
+      expect(left).not.toMatch(/ODD_NAME|INDEX_URL/)
+      forget()
+      expect(await env()).toContain('ODD_NAME')
+    } finally {
+      for (const name of Object.keys(values)) delete process.env[name]
+    }
+  })
 
   it('credentials and our own variables are left out, everything else is there', async () => {
     const { ctx, dir } = await openMachine()
