@@ -13,6 +13,8 @@ export class ThinkTags {
   private state: 'start' | 'thinking' | 'behind' | 'answer' = 'start'
   /** What may still turn out to be a tag, or white space that belongs to none of the two. */
   private held = ''
+  /** Something was said, so that white space counts. */
+  private spoken = false
 
   push(text: string): Said[] {
     if (this.state === 'answer') return [{ type: 'text', text }]
@@ -40,11 +42,12 @@ export class ThinkTags {
     const begun = this.held.trimStart()
     if (begun.startsWith(OPEN)) {
       this.state = 'thinking'
-      this.held = begun.slice(OPEN.length).trimStart()
+      this.held = begun.slice(OPEN.length)
     } else if (!OPEN.startsWith(begun)) this.state = 'answer'
   }
 
   private think(out: Said[]): void {
+    if (!this.spoken) this.held = this.held.trimStart()
     const end = this.held.indexOf(CLOSE)
     if (end >= 0) {
       const rest = this.held.slice(end + CLOSE.length)
@@ -64,6 +67,7 @@ export class ThinkTags {
 
   private say(out: Said[], type: Said['type']): void {
     if (this.held) out.push({ type, text: this.held })
+    this.spoken ||= this.held !== ''
     this.held = ''
   }
 }
