@@ -22,7 +22,20 @@ export abstract class LlmAdapter {
     return []
   }
 
-  /** Asks the provider what it has; the first is taken when no model is named. Rejects when it does not answer. */
+  /** What is known of one model, listed or not; undefined when nothing is. */
+  info(id: string): ModelInfo | undefined {
+    return this.models().find(model => model.id === id)
+  }
+
+  /** The model that is taken when none is named, where that is known without asking. */
+  defaultModel(): string | undefined {
+    return this.models()[0]?.id
+  }
+
+  /**
+   * Asks the provider what it has; {@link models} and {@link info} know it from then on. The first is taken when none is
+   * named and {@link defaultModel} knows none. Rejects with an `LlmError` when it does not answer.
+   */
   async discover(_signal: AbortSignal): Promise<readonly ModelInfo[]> {
     return this.models()
   }

@@ -3,6 +3,8 @@
 import { HarnessError, nearest } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
 import type { Route } from './service.ts'
+import type { LlmFailure } from './stream.ts'
+import { toFailure } from './web/failure.ts'
 
 type Adapters = ReadonlyMap<string, LlmAdapter>
 type Resolved = { route: Route; notice?: string }
@@ -22,9 +24,16 @@ export async function resolveRoute(selection: string, adapters: Adapters): Promi
   if (!adapter) return byModel(wanted, adapters)
   if (model) return { route: { provider, model } }
   const found = await defaultModel(adapter, DISCOVER_MS)
-  if (found) return { route: { provider, model: found } }
-  throw new HarnessError('LLM_UNKNOWN_ROUTE', `${provider} names no model of its own`, {
-    fix: `say which one: ${provider}/<model>`,
+  if (found.model) return { route: { provider, model: found.model } }
+  const { failure } = found
+  if (!failure) {
+    throw new HarnessError('LLM_UNKNOWN_ROUTE', `${provider} names no model of its own`, {
+      fix: `say which one: ${provider}/<model>`,
+    })
+  }
+  const fix = failure.fix ? `${failure.fix}, or say which one: ${provider}/<model>` : `say which: ${provider}/<model>`
+  throw new HarnessError('LLM_UNKNOWN_ROUTE', `${provider} does not say which models it has: ${failure.message}`, {
+    fix,
   })
 }
 
@@ -54,13 +63,13 @@ function nearModel(wanted: string, models: readonly string[]): string | undefine
 async function choose(adapters: Adapters): Promise<Resolved> {
   for (const [provider, adapter] of adapters) {
     if (adapter.kind !== 'remote' || !adapter.ready()) continue
-    const model = await defaultModel(adapter, DISCOVER_MS)
+    const { model } = await defaultModel(adapter, DISCOVER_MS)
     if (model) return { route: { provider, model } }
   }
   const locals = [...adapters].filter(([, adapter]) => adapter.kind === 'local')
   const answers = await Promise.all(locals.map(([, adapter]) => defaultModel(adapter, LOCAL_MS)))
   for (const [index, [provider]] of locals.entries()) {
-    const model = answers[index]
+    const model = answers[index]?.model
     if (model)
       return { route: { provider, model }, notice: `no key is set, so ${provider}/${model} on this machine is used` }
   }
@@ -83,12 +92,16 @@ async function choose(adapters: Adapters): Promise<Resolved> {
   )
 }
 
-async function defaultModel(adapter: LlmAdapter, ms: number): Promise<string | undefined> {
+/** What is taken when nobody names one; where that is not known and nobody tells, why. */
+async function defaultModel(adapter: LlmAdapter, ms: number): Promise<{ model?: string; failure?: LlmFailure }> {
+  const known = adapter.kind === 'local' ? undefined : adapter.defaultModel()
+  if (known) return { model: known }
   try {
     const models = await adapter.discover(AbortSignal.timeout(ms))
-    return models[0]?.id
-  } catch {
+    return models[0] ? { model: models[0].id } : {}
+  } catch (error) {
     // It does not answer: what it is known to have is the next best, and for a local one that is nothing.
-    return adapter.kind === 'local' ? undefined : adapter.models()[0]?.id
+    const [next] = adapter.kind === 'local' ? [] : adapter.models()
+    return next ? { model: next.id } : { failure: toFailure(error) }
   }
 }

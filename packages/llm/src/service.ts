@@ -13,6 +13,19 @@ export interface Route {
   readonly model: string
 }
 
+export interface ProviderInfo {
+  readonly provider: string
+  readonly kind: LlmAdapter['kind']
+  /** A credential is there, or none is needed. */
+  readonly ready: boolean
+  /** Names under which its key is looked for; none where it needs none, or is told it by the configuration. */
+  readonly credentials: readonly string[]
+  /** What to do to make it ready. */
+  readonly fix?: string
+  /** As far as they are known. */
+  readonly models: readonly ModelInfo[]
+}
+
 export interface LlmService {
   /**
    * Offers an adapter as a provider for as long as the calling plugin lives; returns the undo.
@@ -24,10 +37,15 @@ export interface LlmService {
    * the last chunk is always a `finish`.
    */
   stream(request: LlmRequest): AsyncIterable<StreamChunk>
-  /** What is known about a model: context window, price. Undefined when nothing is. */
+  /**
+   * What is known about a model: context window, price. Configuration counts before what the provider listed when it was
+   * last asked, that before the table that is shipped. Undefined when nothing is known; the model may work all the same.
+   */
   modelInfo(route: Route): ModelInfo | undefined
-  /** Providers in row order, each with its models and whether a credential is there. */
-  list(): { provider: string; ready: boolean; models: readonly ModelInfo[] }[]
+  /** Providers in row order. Nobody is asked. */
+  list(): ProviderInfo[]
+  /** Asks a provider what it has. @throws `LlmError` when it does not answer, with what to do */
+  discover(provider: string, signal: AbortSignal): Promise<readonly ModelInfo[]>
   /**
    * Turns what a person says (`provider/model`, a provider alone, or `auto`) into a route, with a notice where the choice
    * was ours. @throws `LLM_UNKNOWN_ROUTE`, `LLM_MISSING_CREDENTIAL` in one sentence with what to do.
@@ -65,7 +83,7 @@ export class LlmRuntime extends Service implements LlmService {
     const { provider, scope = scopeOf(ctx) } = request
     // Adapter, history and tools are taken now: a reload while the answer streams must not mix two generations.
     const adapter = this.adapters.get(provider, scope)
-    const reads = adapter?.models().find(({ id }) => id === request.model)?.input
+    const reads = adapter?.info(request.model)?.input
     const normal = normaliseRequest(request, { images: reads?.includes('image') ?? true })
     const taken = request.takenCallIds ? [normal.callIds, request.takenCallIds] : [normal.callIds]
     const attempt = () =>
@@ -84,13 +102,29 @@ export class LlmRuntime extends Service implements LlmService {
   }
 
   modelInfo({ provider, model }: Route): ModelInfo | undefined {
-    const adapter = this.adapters.get(provider, scopeOf(this.ctx))
-    return adapter?.models().find(info => info.id === model)
+    return this.adapters.get(provider, scopeOf(this.ctx))?.info(model)
   }
 
-  list(): { provider: string; ready: boolean; models: readonly ModelInfo[] }[] {
+  list(): ProviderInfo[] {
     const entries = [...this.adapters.entries(scopeOf(this.ctx))]
-    return entries.map(([provider, adapter]) => ({ provider, ready: adapter.ready(), models: adapter.models() }))
+    return entries.map(([provider, adapter]) => {
+      const fix = adapter.credentialFix()
+      return {
+        provider,
+        kind: adapter.kind,
+        ready: adapter.ready(),
+        credentials: adapter.credentials(),
+        ...(fix === undefined ? {} : { fix }),
+        models: adapter.models(),
+      }
+    })
+  }
+
+  async discover(provider: string, signal: AbortSignal): Promise<readonly ModelInfo[]> {
+    const scope = scopeOf(this.ctx)
+    const adapter = this.adapters.get(provider, scope)
+    if (!adapter) throw this.noAdapter(provider, scope)
+    return adapter.discover(signal)
   }
 
   resolve(selection: string): Promise<{ route: Route; notice?: string }> {

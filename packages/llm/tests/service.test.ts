@@ -88,7 +88,7 @@ describe('a provider', () => {
       override ready = () => false
     })(() => [stop])
     const root = await adapted(adapter)
-    expect(root.llm.list()).toEqual([{ provider: 'test', ready: false, models: [{ id: 'm', contextWindow: 5 }] }])
+    expect(root.llm.list()).toMatchObject([{ provider: 'test', ready: false, models: [{ id: 'm', contextWindow: 5 }] }])
     expect(root.llm.modelInfo({ provider: 'test', model: 'm' })?.contextWindow).toBe(5)
     expect(root.llm.modelInfo({ provider: 'test', model: 'n' })).toBeUndefined()
     expect(root.llm.modelInfo({ provider: 'none', model: 'm' })).toBeUndefined()

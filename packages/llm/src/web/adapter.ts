@@ -2,9 +2,11 @@
 
 import type { IncomingMessage } from 'node:http'
 import { LlmAdapter } from '../adapter.ts'
+import { mergedInfo } from '../models/merge.ts'
+import { lookUpModel } from '../models/table.ts'
 import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
 import type { CredentialSource } from './credentials.ts'
-import { type Endpoint, needsKey, type ProviderEntry, readEndpoint } from './endpoint.ts'
+import { baseOf, type Endpoint, isHome, needsKey, type ProviderEntry, readEndpoint, trimmed } from './endpoint.ts'
 import {
   type FailedResponse,
   type FailureSubject,
@@ -17,7 +19,7 @@ import {
 } from './failure.ts'
 import { isRecord, readProviderError } from './failure-code.ts'
 import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
-import { readModels } from './model-list.ts'
+import { listModels } from './listing.ts'
 import { AnswerError, type AnswerReader, type Protocol } from './protocol.ts'
 import type { ProviderSettings, WebLimits } from './settings.ts'
 import { NoEventsError, readEvents, SilenceError } from './sse.ts'
@@ -34,7 +36,6 @@ export interface WebAdapterOptions {
 type Headers = Readonly<Record<string, string>>
 
 const MAX_ERROR_BYTES = 64 * 1024
-const MAX_LIST_BYTES = 8 * 2 ** 20
 /** A provider that has said why it stopped may still send usage and its end mark; one that does neither is done. */
 const FINISHED_MS = 5_000
 /** How often a protocol may say a refused request in another way. */
@@ -54,7 +55,28 @@ export class WebAdapter extends LlmAdapter {
   }
 
   override models(): readonly ModelInfo[] {
-    return this.listed.length ? this.listed : this.options.entry.models
+    const { entry, settings } = this.options
+    const known = settings.models?.length || !this.listed.length ? entry.models : this.listed
+    return known.map(({ id }) => this.info(id) ?? { id })
+  }
+
+  override info(id: string): ModelInfo | undefined {
+    const { entry, settings } = this.options
+    const ours = entry.models.find(model => model.id === id)
+    const listed = this.listed.find(model => model.id === id)
+    const written = settings.models?.length ? ours : undefined
+    return mergedInfo(id, written, listed, ours, this.facts(id))
+  }
+
+  /** Our table's word: its price is that of the provider's own address, and its window not that of a server at home. */
+  private facts(id: string): ModelInfo | undefined {
+    const { entry, settings } = this.options
+    const base = baseOf(entry)
+    const own = !settings.baseURL && base === trimmed(entry.baseURL)
+    const found = lookUpModel(id, own ? entry.provider : '')
+    if (!found || (this.kind === 'remote' && !isHome(base))) return found
+    const { input, efforts } = found
+    return { id, ...(input ? { input } : {}), ...(efforts ? { efforts } : {}) }
   }
 
   override ready(): boolean {
@@ -73,25 +95,36 @@ export class WebAdapter extends LlmAdapter {
     return this.kind === 'remote' && keys[0] ? credentials.fix(provider, keys.slice(0, 1), 'missing') : undefined
   }
 
+  override defaultModel(): string | undefined {
+    const { entry } = this.options
+    return (this.knowsModels(baseOf(entry)) ? entry.models : this.listed)[0]?.id
+  }
+
   override async discover(signal: AbortSignal): Promise<readonly ModelInfo[]> {
-    const { transport, limits, entry } = this.options
+    const { transport, limits, entry, protocol } = this.options
     const endpoint = this.endpoint()
-    if (this.knowsModels(endpoint.base)) return this.models()
-    const response = await transport.send({
-      url: new URL(`${endpoint.base}/${this.options.protocol.listPath ?? 'models'}`),
-      method: 'GET',
-      headers: this.headers(endpoint, await this.lease(endpoint, signal, false), undefined),
-      signal,
-      connectMs: limits.connectMs,
-      answerMs: limits.connectMs,
+    const path = protocol.listPath ?? 'models'
+    const address = `${endpoint.base}/${path}`
+    const subject = { ...this.subject({ model: '' }, endpoint), url: address }
+    this.requireUsable(endpoint, subject)
+    const leased = await this.lease(endpoint, signal, false)
+    this.listed = await listModels({
+      get: url =>
+        transport.send({
+          url: new URL(url),
+          method: 'GET',
+          headers: this.headers(endpoint, leased, undefined),
+          signal,
+          connectMs: limits.connectMs,
+          answerMs: limits.connectMs,
+        }),
+      address,
+      also: (entry.alsoLists ?? []).map(list => new URL(`/${list}`, endpoint.base).href),
+      known: entry.models,
+      subject,
+      readMs: limits.connectMs,
     })
-    try {
-      const text = await readText(response, MAX_LIST_BYTES, limits.connectMs)
-      this.listed = readModels(JSON.parse(text), entry.models)
-      return this.models()
-    } finally {
-      response.destroy()
-    }
+    return this.listed.map(({ id }) => this.info(id) ?? { id })
   }
 
   override async *stream(request: LlmRequest): AsyncGenerator<StreamChunk> {
@@ -338,7 +371,7 @@ export class WebAdapter extends LlmAdapter {
     return this.kind === 'remote' && base === entry.baseURL && entry.models.length > 0
   }
 
-  private subject(request: LlmRequest, { base, key, headers }: Endpoint): FailureSubject {
+  private subject(request: Pick<LlmRequest, 'model'>, { base, key, headers }: Endpoint): FailureSubject {
     const { entry, settings, protocol, credentials } = this.options
     const { provider, keys } = entry
     return {

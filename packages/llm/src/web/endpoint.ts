@@ -37,17 +37,23 @@ export function readEndpoint(
   settings: ProviderSettings,
   credentials: CredentialSource,
 ): Endpoint {
-  const written = entry.bases.map(name => process.env[name]?.trim()).find(value => value)
-  const base = written === undefined ? trimmed(entry.baseURL) : completed(written, entry)
   const key =
     settings.apiKey?.trim() || entry.keys.map(name => credentials.get(name)).find(value => value !== undefined)
-  return { base, key, headers: settings.headers ?? {} }
+  return { base: baseOf(entry), key, headers: settings.headers ?? {} }
 }
+
+/** Its address at this moment, without a slash at its end. */
+export function baseOf(entry: ProviderEntry): string {
+  const written = entry.bases.map(name => process.env[name]?.trim()).find(value => value)
+  return written === undefined ? trimmed(entry.baseURL) : completed(written, entry)
+}
+
+/** It is on this machine. */
+export const isHome = (base: string): boolean => URL.canParse(base) && isLoopback(new URL(base).hostname)
 
 /** None is needed: a server on this machine asks for none. */
 export function needsKey({ base }: Endpoint, { kind }: ProviderEntry): boolean {
-  if (kind === 'local' || kind === 'named') return false
-  return !(URL.canParse(base) && isLoopback(new URL(base).hostname))
+  return kind !== 'local' && kind !== 'named' && !isHome(base)
 }
 
 /** An address as people write it in a variable: `localhost:11434`, `0.0.0.0`, `https://host`. */
@@ -67,4 +73,5 @@ export function withVersion(address: string, path: string): string {
   return /\/v\d+[a-z]*$/.test(base) ? base : `${base}${path}`
 }
 
-const trimmed = (base: string) => base.replace(/\/+$/, '').replace(/\/(chat\/completions|messages|responses)$/, '')
+export const trimmed = (base: string): string =>
+  base.replace(/\/+$/, '').replace(/\/(chat\/completions|messages|responses)$/, '')
