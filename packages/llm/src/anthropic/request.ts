@@ -2,6 +2,7 @@
 
 import type { JsonObject, JsonValue } from '@cambium/core'
 import type { Message } from '../message.ts'
+import { wellFormed } from '../request/unicode.ts'
 import type { LlmRequest, ModelInfo, ToolSchema } from '../stream.ts'
 import type { ProviderError } from '../web/failure-code.ts'
 import { Lessons } from './lessons.ts'
@@ -90,7 +91,7 @@ export class MessagesWriter {
 
   private fields(request: LlmRequest, plan: Plan, stubs: boolean): JsonObject {
     const { temperature, stop = [], providerOptions = {} } = request
-    const stops = stop.filter(text => text.trim())
+    const stops = stop.filter(text => text.trim()).map(wellFormed)
     const free = !plan.on && this.lessons.traits(request.model).samples
     const fields: Record<string, JsonValue> = { max_tokens: plan.maxTokens, stream: true, ...plan.fields }
     if (temperature !== undefined && free) fields['temperature'] = temperature
