@@ -23,7 +23,7 @@ const Limits: Schema<Limits> = Schema.object({
     .max(2 ** 31 - 1)
     .description('Time since the start, in milliseconds'),
   maxTokens: Schema.natural().min(1).description('Input and output tokens, cached ones included'),
-  maxCost: Schema.number().min(0).description('US dollars; counts only models whose prices are configured'),
+  maxCost: Schema.number().min(0).description('US dollars; counts only requests whose price is known'),
 })
 
 export interface Config {
