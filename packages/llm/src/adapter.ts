@@ -2,6 +2,16 @@
 
 import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
 
+/** What a provider takes of images, where that is less than usual. */
+export interface ImageRules {
+  /** Media types; PNG, JPEG, GIF and WebP when absent. */
+  readonly mediaTypes?: readonly string[]
+  /** How many a request may hold, 40 when absent. */
+  readonly maxCount?: number
+  /** Characters of base64 of all images of a request, 16 MiB when absent. */
+  readonly maxBase64?: number
+}
+
 /**
  * One provider's way to answer. `stream` is one attempt: no retry inside. It gets a normalised request (pairs
  * complete, ids unique, no empty content, valid Unicode) and ends by a `finish` chunk or by throwing; the service
@@ -20,6 +30,11 @@ export abstract class LlmAdapter {
   /** What the provider offers, as far as it is known without asking it; a model that is not listed may still work. */
   models(): readonly ModelInfo[] {
     return []
+  }
+
+  /** The service keeps each request to it. Whether a model reads images at all is said by its `ModelInfo.input`. */
+  images(): ImageRules {
+    return {}
   }
 
   /** What is known of one model, listed or not; undefined when nothing is. */

@@ -3,7 +3,8 @@
 import { type Context, nearest, ScopedRegistry, type ScopeKey, Service, scopeOf, waterfall } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
 import { Attempt } from './answer/attempt.ts'
-import { normaliseRequest } from './request/normalise.ts'
+import { ImageRefusals, SecondTry } from './answer/image-refusal.ts'
+import { type Normalised, normaliseRequest } from './request/normalise.ts'
 import { resolveRoute } from './resolve.ts'
 import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
 import { LlmError } from './web/failure.ts'
@@ -69,6 +70,7 @@ export class LlmRuntime extends Service implements LlmService {
     noun: 'provider',
     duplicateCode: 'LLM_DUPLICATE_PROVIDER',
   })
+  private readonly images = new ImageRefusals()
 
   constructor(ctx: Context) {
     super(ctx, 'llm')
@@ -84,19 +86,38 @@ export class LlmRuntime extends Service implements LlmService {
     // Adapter, history and tools are taken now: a reload while the answer streams must not mix two generations.
     const adapter = this.adapters.get(provider, scope)
     const reads = adapter?.info(request.model)?.input
-    const normal = normaliseRequest(request, { images: reads?.includes('image') ?? true })
-    const taken = request.takenCallIds ? [normal.callIds, request.takenCallIds] : [normal.callIds]
-    const attempt = () =>
-      adapter
-        ? new Attempt({
-            adapter,
-            provider,
-            request: normal.request,
-            taken,
-            toolNames: normal.toolNames,
-            closingFailed: error => ctx.logger.debug(`closing a stream of ${provider} failed: %o`, error),
-          })
-        : failed(this.noAdapter(provider, scope))
+    const route = `${provider}/${request.model}`
+    const normalise = () =>
+      normaliseRequest(request, {
+        images: reads?.includes('image') ?? true,
+        ...(adapter ? { imageRules: adapter.images() } : {}),
+        refused: image => this.images.isRefused(image, route),
+      })
+    const start = (normal: Normalised) =>
+      new Attempt({
+        adapter: adapter!,
+        provider,
+        request: normal.request,
+        taken: request.takenCallIds ? [normal.callIds, request.takenCallIds] : [normal.callIds],
+        toolNames: normal.toolNames,
+        closingFailed: error => ctx.logger.debug(`closing a stream of ${provider} failed: %o`, error),
+      })
+    const normal = normalise()
+    const attempt = () => {
+      if (!adapter) return failed(this.noAdapter(provider, scope))
+      if (normal.problem) return failed(normal.problem)
+      const first = start(normal)
+      if (!normal.images.length) return first
+      return new SecondTry({
+        first,
+        taken: () => this.images.take(normal.images, route),
+        refused: ({ message }) => {
+          ctx.logger.warn(`an image is left out: ${message}`)
+          const undo = this.images.refuse(normal.images, route)
+          return { attempt: start(normalise()), undo }
+        },
+      })
+    }
     const stream: unknown = waterfall(ctx, scope, 'llm/stream', normal.request, attempt)
     return isStream(stream) ? stream : failed(noStream())
   }

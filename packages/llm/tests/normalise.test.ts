@@ -288,8 +288,11 @@ describe('any history', () => {
   const anyArguments = fc.oneof(fc.constantFrom('', ' ', '{}', '{"a":', '[1]', 'null', '{"a":"\\ud800"}'), fc.json())
   const image = fc.record({
     type: fc.constant('image' as const),
-    mediaType: fc.constant('image/png'),
-    data: fc.constantFrom('', 'AAAA'),
+    mediaType: fc.constantFrom('image/png', 'image/jpeg', 'application/octet-stream', ''),
+    data: fc.oneof(
+      fc.constantFrom('', 'AAAA', 'iVBORw0KGgo=', 'iVBOR\nw0KGgo', '/9j/4AAQSkZJRg==', '_9j_4AAQ'),
+      anyText,
+    ),
   })
   const textBlock = fc.record({ type: fc.constant('text' as const), text: anyText })
   const userBlock: fc.Arbitrary<UserBlock> = fc.oneof(

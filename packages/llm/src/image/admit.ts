@@ -5,7 +5,8 @@ import type { ImageBlock } from '../message.ts'
 import { damagedGif } from './gif.ts'
 import { damagedJpeg } from './jpeg.ts'
 import { damagedPng } from './png.ts'
-import { type ImageFacts, type ImageMediaType, imageTypeOf, otherFormatOf, sniffImage } from './sniff.ts'
+import { type ImageMediaType, imageTypeOf, otherFormatOf } from './signature.ts'
+import { type ImageFacts, sniffImage } from './sniff.ts'
 import { damagedWebp } from './webp.ts'
 
 export interface ImageLimits {

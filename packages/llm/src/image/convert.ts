@@ -5,7 +5,8 @@ import { Worker } from 'node:worker_threads'
 import { errorMessage } from '@cambium/core'
 import type { ImageLimits } from './admit.ts'
 import { CONVERTER, type ConverterJob, type ConverterResult } from './converter.ts'
-import type { ImageFacts, ImageMediaType } from './sniff.ts'
+import type { ImageMediaType } from './signature.ts'
+import type { ImageFacts } from './sniff.ts'
 
 /** Decodes, scales and encodes, as WebAssembly: no binary of a platform, no download. */
 const LIBRARY = '@silvia-odwyer/photon-node'

@@ -1,6 +1,6 @@
 /** What runs on the thread of one conversion: a script as text, because the released form has no file for it. */
 
-import type { ImageMediaType } from './sniff.ts'
+import type { ImageMediaType } from './signature.ts'
 
 export interface ConverterJob {
   /** Where the library is. */

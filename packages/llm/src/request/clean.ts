@@ -13,6 +13,7 @@ import type {
   UserBlock,
   UserMessage,
 } from '../message.ts'
+import { soundImage } from './images.ts'
 import { wellFormed, wellFormedDeep } from './unicode.ts'
 
 export interface CleanMessage {
@@ -59,7 +60,7 @@ function cleanOther(message: Message & { role: 'user' | 'system' }): CleanMessag
       const own = message.role === 'user' && message.content.length === 1 ? message : undefined
       results.push({ id: block.toolCallId, message: own && clean === block ? own : resultMessage(clean) })
     } else if (block.type === 'image') {
-      if (block.data) content.push(block)
+      if (block.data) content.push(soundImage(block))
     } else if (block.text.trim()) {
       content.push(withText(block, wellFormed(block.text)))
     }
@@ -78,7 +79,7 @@ const withText = <B extends { readonly text: string }>(block: B, text: string): 
 
 function cleanResult(block: ToolResultBlock): ToolResultBlock {
   const content = block.content.flatMap((item): ResultBlock[] => {
-    if (item.type === 'image') return item.data ? [item] : []
+    if (item.type === 'image') return item.data ? [soundImage(item)] : []
     return item.text.trim() ? [withText(item, wellFormed(item.text))] : []
   })
   if (!content.length) content.push(NO_OUTPUT)

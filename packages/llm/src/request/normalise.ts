@@ -6,17 +6,21 @@
  * are never changed, and come back as they are where nothing was wrong, so that adapters may remember by identity.
  */
 
+import type { ImageRules } from '../adapter.ts'
 import {
   type AssistantMessage,
   type CallId,
+  type ImageBlock,
   type Message,
   type ToolCallBlock,
   toolResultOf,
   type UserMessage,
 } from '../message.ts'
 import type { LlmRequest, ToolSchema } from '../stream.ts'
+import type { LlmError } from '../web/failure.ts'
 import { cleanMessage, resultMessage, wireToolName } from './clean.ts'
 import { withoutForeignReplay, withoutImages } from './fitted.ts'
+import { fitImages } from './images.ts'
 import { repairSchema } from './schema.ts'
 import { wellFormed } from './unicode.ts'
 
@@ -26,15 +30,29 @@ export interface Normalised {
   readonly toolNames: ReadonlyMap<string, string>
   /** Ids of calls in the history, as they are sent. */
   readonly callIds: ReadonlySet<string>
+  /** The images that the request holds. */
+  readonly images: readonly ImageBlock[]
+  /** Why it cannot be made: the images that a person gave along do not fit. */
+  readonly problem: LlmError | undefined
 }
 
-/** `images`: whether the model reads them; one that does not is told that there was one. */
-export function normaliseRequest(request: LlmRequest, { images = true } = {}): Normalised {
+export interface NormaliseOptions {
+  /** Whether the model reads images; one that does not is told that there was one. */
+  readonly images?: boolean
+  readonly imageRules?: ImageRules
+  /** Images that the provider has refused before. */
+  readonly refused?: (image: ImageBlock) => boolean
+}
+
+export function normaliseRequest(request: LlmRequest, options: NormaliseOptions = {}): Normalised {
+  const { images: reads = true, imageRules, refused } = options
   const { messages: all, callIds } = normaliseMessages(request.messages)
-  const messages = all.map(message => {
-    const own = withoutForeignReplay(message, request.provider)
-    return images ? own : withoutImages(own)
+  const { provider } = request
+  const own = all.map(message => {
+    const plain = withoutForeignReplay(message, provider)
+    return reads ? plain : withoutImages(plain)
   })
+  const { messages, sent, problem } = fitImages(own, { ...imageRules, provider, ...(refused ? { refused } : {}) })
   const { tools, toolNames } = normaliseTools(request.tools)
   const { system: _system, tools: _tools, ...rest } = request
   const system = request.system?.trim() ? wellFormed(request.system) : undefined
@@ -42,6 +60,8 @@ export function normaliseRequest(request: LlmRequest, { images = true } = {}): N
     request: { ...rest, messages, ...(system ? { system } : {}), ...(tools ? { tools } : {}) },
     toolNames,
     callIds,
+    images: sent,
+    problem,
   }
 }
 

@@ -1,7 +1,7 @@
 /** One provider reached over HTTP: its address and credential, and the course of one exchange in its protocol. */
 
 import type { IncomingMessage } from 'node:http'
-import { LlmAdapter } from '../adapter.ts'
+import { type ImageRules, LlmAdapter } from '../adapter.ts'
 import { mergedInfo } from '../models/merge.ts'
 import { lookUpModel } from '../models/table.ts'
 import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
@@ -77,6 +77,11 @@ export class WebAdapter extends LlmAdapter {
     if (!found || (this.kind === 'remote' && !isHome(base))) return found
     const { input, efforts } = found
     return { id, ...(input ? { input } : {}), ...(efforts ? { efforts } : {}) }
+  }
+
+  override images(): ImageRules {
+    const { entry, settings } = this.options
+    return settings.maxImages === undefined ? (entry.images ?? {}) : { ...entry.images, maxCount: settings.maxImages }
   }
 
   override ready(): boolean {

@@ -20,6 +20,7 @@ export interface ProviderSettings {
   apiKeyEnv?: string
   headers?: Record<string, string>
   models?: (string | ModelConfig)[]
+  maxImages?: number
 }
 
 /** Bounds of waiting, in milliseconds. */
@@ -49,6 +50,7 @@ export const providerFields = {
   apiKeyEnv: Schema.string().description('Name of the environment variable or stored credential that holds the key'),
   headers: Schema.dict(Schema.string()).description('Sent along with each request'),
   models: Schema.array(Schema.union([Schema.string(), Model])).description('What it offers; the first is its default'),
+  maxImages: Schema.natural().min(1).description('Images that a request may hold; the oldest give way'),
 }
 
 const ms = () => Schema.natural().min(1).max(MAX_TIMER_MS)
@@ -103,7 +105,7 @@ function configured<E extends ProviderEntry>(
 }
 
 /** Lists and maps that nobody wrote come out of the schema empty; they mean unknown. */
-function toModel(value: string | ModelConfig): ModelInfo {
+export function toModel(value: string | ModelConfig): ModelInfo {
   if (typeof value === 'string') return { id: value }
   const { input, price, ...rest } = value
   const { input: read, output: written, ...cache } = price ?? {}
