@@ -6,9 +6,10 @@ import { ANTHROPIC } from './anthropic/models.ts'
 import { Messages, type MessagesOptions } from './anthropic/protocol.ts'
 import type {} from './index.ts'
 import { lookUpModel } from './models/table.ts'
+import type { ModelInfo } from './stream.ts'
 import { WebAdapter } from './web/adapter.ts'
 import { credentialsOf } from './web/credentials.ts'
-import { type ProviderEntry, withVersion } from './web/endpoint.ts'
+import { withVersion } from './web/endpoint.ts'
 import { HttpTransport } from './web/http.ts'
 import { limitFields, type ProviderSettings, providerFields, providersOf, type WebLimits } from './web/settings.ts'
 
@@ -55,17 +56,10 @@ export function apply(ctx: Context, config: Config) {
   for (const { entry: written, settings = {} } of providersOf([ANTHROPIC], config, base => base)) {
     const entry = { ...written, baseURL: withVersion(written.baseURL, '/v1') }
     const { authorization = 'x-api-key', cache = '5m', thinking } = settings
-    const info = (model: string) => describe(entry, model)
+    const info = (model: string): ModelInfo => ({ ...lookUpModel(model), ...adapter.info(model), id: model })
     const protocol = new Messages({ authorization, cache, thinking, info })
     const credentials = credentialsOf(ctx)
-    llm.registerAdapter(
-      entry.provider,
-      new WebAdapter({ entry, settings, protocol, transport, limits: config, credentials }),
-    )
+    const adapter: WebAdapter = new WebAdapter({ entry, settings, protocol, transport, limits: config, credentials })
+    llm.registerAdapter(entry.provider, adapter)
   }
-}
-
-/** What was configured of a model goes over what is known of it anywhere. */
-function describe({ provider, models }: ProviderEntry, model: string) {
-  return { ...lookUpModel(model, provider), ...models.find(({ id }) => id === model), id: model }
 }

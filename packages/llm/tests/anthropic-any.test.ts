@@ -83,7 +83,7 @@ const message: fc.Arbitrary<Message> = fc.oneof(
     .map(([content, picture]) =>
       createUserMessage({ content: [picture, { type: 'text', text: content }], source: { kind: 'user' } }),
     ),
-  text.map(content => ({
+  text.map((content): Message => ({
     id: newMessageId(),
     role: 'system',
     content: [{ type: 'text', text: content }],

@@ -762,12 +762,12 @@ describe('a refusal', () => {
   })
 
   it('inside an answer is the same failure, and what it had cost is counted', async () => {
-    const failed = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
+    const failed = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' }, request_id: 'req_9' }
     const root = await serve([
       raw(failed),
       raw(begin({ input_tokens: 9, output_tokens: 1 }), delta(0, { type: 'text_delta', text: 'be' }), failed),
     ])
-    expect(await answer(root)).toMatchObject({ reason: 'error', failure: { code: 'SERVER' } })
+    expect(await answer(root)).toMatchObject({ reason: 'error', failure: { code: 'SERVER', requestId: 'req_9' } })
     const got = await answer(root)
     expect(got).toMatchObject({ failure: { code: 'SERVER' }, usage: { inputTokens: 9 } })
     expect(got.failure!.message).toBe('test is in trouble: Overloaded')

@@ -69,7 +69,8 @@ export function failureFromResponse(response: FailedResponse, subject: FailureSu
 export function failureFromErrorObject(value: unknown, subject: FailureSubject): LlmFailure {
   const error = readProviderError(isRecord(value) && value['error'] !== undefined ? value : { error: value })
   const failure = describe(codeOf(error.status, error), error, subject, {})
-  return error.status === undefined ? failure : { ...failure, status: error.status }
+  const { status, requestId } = error
+  return { ...failure, ...(status === undefined ? {} : { status }), ...(requestId ? { requestId } : {}) }
 }
 
 function describe(
