@@ -15,7 +15,8 @@ interface Listed {
 
 /** The models of one answer; undefined where it is no list. */
 export function readList(body: unknown): readonly Listed[] | undefined {
-  const list = Array.isArray(body) ? body : isRecord(body) ? (body['data'] ?? body['models']) : undefined
+  const list = isRecord(body) ? ('data' in body ? body['data'] : body['models']) : body
+  // Ollama's, when there is no model.
   if (list === null) return []
   if (!Array.isArray(list)) return undefined
   return list.flatMap(item => (isRecord(item) ? (readItem(item) ?? []) : typeof item === 'string' ? ofId(item) : []))
