@@ -6,6 +6,7 @@ import { joinProblems, problemsOf } from './arguments.ts'
 import { abortCall, abortedBeforeDispatch, type Call, type Engine } from './call.ts'
 import type { Offer, Running } from './catalogue.ts'
 import type { ToolDefinition, ToolOutput, ToolResult, ToolRunContext } from './definition.ts'
+import { admitImages } from './images.ts'
 import { unknownTool } from './judge.ts'
 import { createProgress } from './progress.ts'
 import {
@@ -141,7 +142,7 @@ async function attempt(engine: Engine, call: Call, offer: Offer, signal: AbortSi
   try {
     const output = await tool.execute(call.args as never, run)
     open = false
-    return await finish(engine, tool, output, { contexts, concludesTurn })
+    return await finish(engine, tool, output, { contexts, concludesTurn }, signal)
   } catch (error) {
     open = false
     if (isAbort(error, signal)) {
@@ -163,7 +164,13 @@ interface Extras {
   readonly concludesTurn: boolean
 }
 
-async function finish(engine: Engine, tool: ToolDefinition, output: ToolOutput, extras: Extras): Promise<ToolResult> {
+async function finish(
+  engine: Engine,
+  tool: ToolDefinition,
+  output: ToolOutput,
+  extras: Extras,
+  signal: AbortSignal,
+): Promise<ToolResult> {
   const parts = isToolResult(output) ? output : { value: output as unknown, content: undefined, meta: undefined }
   const { value, content, meta } = parts
   try {
@@ -172,9 +179,11 @@ async function finish(engine: Engine, tool: ToolDefinition, output: ToolOutput, 
       content,
       meta,
       isError: isToolResult(output) && !!output.isError,
+      signal,
       ...extras,
     })
   } catch (error) {
+    if (isAbort(error, signal)) throw error
     return unusable(inWords(error), extras.contexts)
   }
 }
@@ -184,6 +193,8 @@ interface Outcome extends Extras {
   readonly content: ToolResult['content'] | undefined
   readonly meta: unknown
   readonly isError: boolean
+  /** Ends what takes its time: large images are scaled. */
+  readonly signal?: AbortSignal
 }
 
 /** Checks and renders what a body, a wrapper or `tools/post-execute` says. @throws when it is no JSON or no content */
@@ -191,7 +202,7 @@ export async function build(engine: Engine, tool: ToolDefinition | undefined, ou
   const { isError, contexts, concludesTurn } = outcome
   const value = outcome.value === undefined ? undefined : snapshot(outcome.value, 'the result')
   const meta = outcome.meta === undefined ? undefined : snapshot(outcome.meta, 'meta')
-  const content = outcome.content ?? renderValue(value)
+  const content = await admitImages(outcome.content ?? renderValue(value), outcome.signal)
   if (isError) {
     const failed = createResult({ isError, content, contexts, ...(meta === undefined ? {} : { meta }) })
     return createResult({ ...failed, error: { code: 'TOOL_FAILED', message: resultText(failed.content) } })

@@ -3,6 +3,7 @@
 import { errorMessage, isHarnessError, type JsonValue, toJson } from '@cambium/core'
 import type { ResultBlock, UserMessage } from '@cambium/llm'
 import { type ToolResult, type ToolResultValue, toolResultMark } from './definition.ts'
+import { isAdmitted } from './images.ts'
 
 /**
  * What a tool returns when a plain value is not enough. `content` is what the model reads, instead of the rendered
@@ -108,6 +109,7 @@ function sanitise(content: readonly ResultBlock[]): readonly ResultBlock[] {
 
 function clean(block: ResultBlock): ResultBlock {
   if (block?.type === 'text' && typeof block.text === 'string') return text(cleanText(block.text))
+  if (isAdmitted(block)) return block
   if (block?.type === 'image' && typeof block.data === 'string' && typeof block.mediaType === 'string') {
     return { type: 'image', mediaType: block.mediaType, data: block.data }
   }

@@ -1,6 +1,7 @@
 import { expect, expectTypeOf, test } from 'vitest'
 import { defineTool, toolResult } from '../src/index.ts'
 import { boot, call, raw, textOf } from './boot.ts'
+import { DOT } from './dot.ts'
 
 test('arguments have the types that the parameters say', () => {
   defineTool({
@@ -191,7 +192,7 @@ test('values become text: strings as they are, other JSON indented, nothing as a
 
 test('value, content, presentation data and failure each have their place in a result', async () => {
   const { ctx } = await boot()
-  const image = { type: 'image', mediaType: 'image/png', data: 'AAAA' } as const
+  const image = { type: 'image', mediaType: 'image/png', data: DOT } as const
   ctx.tools.register(
     raw('ok', { execute: () => toolResult({ value: { n: 1 }, content: [image], meta: { lines: 3 } }) }),
   )
