@@ -44,7 +44,7 @@ const Model: Schema<ModelConfig> = Schema.object({
 }) as Schema<ModelConfig>
 
 /** Schema fields of {@link ProviderSettings}, to which a protocol adds its own. */
-export const providerFields = {
+export const providerFields: Record<keyof ProviderSettings, Schema> = {
   baseURL: Schema.string().description('Its address, up to where the protocol goes on; most end in /v1'),
   apiKey: Schema.string().description('The key; better named by !env than written down'),
   apiKeyEnv: Schema.string().description('Name of the environment variable or stored credential that holds the key'),
@@ -56,7 +56,7 @@ export const providerFields = {
 const ms = () => Schema.natural().min(1).max(MAX_TIMER_MS)
 
 /** Schema fields of {@link WebLimits}. */
-export const limitFields = {
+export const limitFields: Record<keyof WebLimits, Schema> = {
   connectMs: ms().default(10_000).description('Bound of connecting, in milliseconds'),
   firstEventMs: ms().default(300_000).description('Longest silence before an answer begins'),
   idleMs: ms().default(120_000).description('Longest silence within an answer'),
