@@ -16,11 +16,14 @@ export interface ResponsesOptions extends ResponsesDialect {
 export class Responses implements Protocol {
   readonly answer = 'response'
   readonly path: string
+  readonly listPath: string
   private readonly writer: ResponseWriter
   private readonly keyHeader: string | undefined
 
   constructor({ keyHeader, apiVersion, ...dialect }: ResponsesOptions) {
-    this.path = apiVersion ? `responses?api-version=${encodeURIComponent(apiVersion)}` : 'responses'
+    const query = apiVersion ? `?api-version=${encodeURIComponent(apiVersion)}` : ''
+    this.path = `responses${query}`
+    this.listPath = `models${query}`
     this.keyHeader = keyHeader?.toLowerCase()
     this.writer = new ResponseWriter(dialect)
   }
