@@ -2,7 +2,7 @@
 
 import type { Agent, AgentHandle } from '@cambium/agent'
 import { type Context, sleep, workingFolder } from '@cambium/core'
-import { createUserMessage, price, type UserMessage } from '@cambium/llm'
+import { createUserMessage, price, type UserBlock, type UserMessage } from '@cambium/llm'
 import type {} from '@cambium/loader'
 import type { Session } from '@cambium/session'
 import type {} from '@cambium/tools'
@@ -26,6 +26,7 @@ export interface Config {
   cwd?: string
   model?: string
   resume?: string
+  images: string[]
   output: OutputForm
   quiet: boolean
 }
@@ -38,6 +39,7 @@ export const Config: Schema<Config> = Schema.object({
   resume: Schema.string().description(
     'Id of the session to take up, or a part of it; empty for the last of the folder',
   ),
+  images: Schema.array(Schema.string()).default([]).description('Absolute paths of pictures that belong to the task'),
   output: Schema.union([...OUTPUT_FORMS])
     .default('text')
     .description('The form of standard output'),
@@ -93,9 +95,10 @@ class HeadlessRun {
 
   private async work(): Promise<number> {
     const { ctx, config } = this
+    const images = await this.readImages()
     const handle = await openAgent(ctx.agents, ctx.get('sessionPersistence'), config)
     try {
-      const outcome = await this.converse(handle.agent)
+      const outcome = await this.converse(handle.agent, images)
       await ctx.sessions.flush(handle.agent.session)
       return await this.conclude(handle, outcome)
     } finally {
@@ -104,9 +107,10 @@ class HeadlessRun {
   }
 
   /** Sends the message and waits for the next idleness; what is logged between the two is what came of it. */
-  private async converse(agent: Agent): Promise<Outcome> {
+  private async converse(agent: Agent, images: readonly UserBlock[]): Promise<Outcome> {
     const { session } = agent
-    const message = this.message(session)
+    const message = this.message(session, images)
+    if (images.length) this.warnOfBlindModel(agent)
     this.agent = agent
     await this.watch(agent)
     const from = session.seq
@@ -119,9 +123,28 @@ class HeadlessRun {
     return foldOutcome(session.events(from), (usage, by) => price(usage, llm.modelInfo(by)), route)
   }
 
-  private message(session: Session): UserMessage {
+  /** What cannot be read is said before there is a session. */
+  private async readImages(): Promise<readonly UserBlock[]> {
+    const { images } = this.config
+    if (!images.length) return []
+    const { readImages } = await import('./task-images.ts')
+    return readImages(images, this.stopped.signal)
+  }
+
+  private warnOfBlindModel({ config }: Agent): void {
+    const reads = config && this.ctx.llm.modelInfo(config)?.input
+    if (!reads || reads.includes('image') || this.config.quiet) return
+    const { provider, model } = config
+    this.surface.notes.print(`warning: ${provider}/${model} reads no images; it is only told that there was one`)
+  }
+
+  private message(session: Session, images: readonly UserBlock[]): UserMessage {
     const { task } = this.config
-    if (task) return createUserMessage({ content: task, source: { kind: 'user' } })
+    // Pictures first: models do better when they have seen what they are asked about.
+    if (task) {
+      const content: UserBlock[] = [...images, { type: 'text', text: task }]
+      return createUserMessage({ content, source: { kind: 'user' } })
+    }
     const last = session.last('turn/end')?.data.reason.kind
     if (last === undefined || last === 'completed') {
       throw usageError(

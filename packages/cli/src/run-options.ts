@@ -16,6 +16,11 @@ const FLAGS: FlagTable = {
     short: 'm',
     help: 'provider/model, a provider, or auto: the first one that has a key (default)',
   },
+  image: {
+    value: '<file>',
+    many: true,
+    help: 'a picture that belongs to the task (PNG, JPEG, GIF, WebP); may be repeated',
+  },
   cwd: { value: '<folder>', short: 'C', help: 'the folder to work in; this one by default' },
   output: {
     value: '<form>',
@@ -41,6 +46,7 @@ const FLAGS: FlagTable = {
 export function help(): string {
   return `usage: cambium run [flags] "task"
        git diff | cambium run "review this"
+       cambium run --image shot.png "what is wrong here?"
 
 Gives an agent a task and prints its answer on standard output. What is piped in is given to the
 model behind the task, or is the task. Progress goes to standard error, on a terminal only.
@@ -68,6 +74,8 @@ export interface RunOptions {
   readonly cwd: string
   readonly model: string | undefined
   readonly resume: string | undefined
+  /** Absolute. */
+  readonly images: readonly string[]
   /** With the values that other flags stand for. */
   readonly layers: LayerOptions
   /** Flags that ask the budget for a limit. */
@@ -93,6 +101,7 @@ export function readOptions(argv: readonly string[], folder: string, env: LayerO
     cwd,
     model,
     resume: line.flags.has('continue') ? '' : one('resume'),
+    images: (line.flags.get('image') ?? []).map(file => resolve(folder, file)),
     layers: {
       ...layers,
       set: [

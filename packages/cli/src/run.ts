@@ -32,7 +32,7 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
     }
     const task = await Promise.race([readTask(options.words, host.stdin, warn), ends.stopped])
     if (task === undefined) throw new Interrupted()
-    if (!task && options.resume === undefined) {
+    if (!task && (options.resume === undefined || options.images.length)) {
       throw usageError('there is no task', 'write it as an argument, or pipe it in')
     }
     layers = await findLayers(options.layers)
@@ -63,8 +63,8 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
 
 /** The installation's tree with the run as its last row. */
 function load(options: RunOptions, layers: Layers, task: string, host: Host, notes: StatusLine): LoadedTree {
-  const { cwd, model, resume, output, quiet } = options
-  const config = { task, cwd, model, resume, output, quiet }
+  const { cwd, model, resume, images, output, quiet } = options
+  const config = { task, cwd, model, resume, images, output, quiet }
   const tree = loadWith({ id: 'headless', name: '@cambium/cli/headless', config }, layers, host, notes, quiet)
   for (const flag of options.limits) refuseIdleLimit(flag, tree)
   return tree

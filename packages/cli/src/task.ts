@@ -78,5 +78,15 @@ async function readPiped(stdin: Input, warn: ((text: string) => void) | undefine
   } finally {
     clear()
   }
-  return Buffer.concat(chunks).toString('utf8')
+  const bytes = Buffer.concat(chunks)
+  if (bytes.includes(0)) await refusePicture(bytes)
+  return bytes.toString('utf8')
+}
+
+/** Text holds no zeros, and a picture read as text is nothing but noise. */
+async function refusePicture(bytes: Buffer): Promise<void> {
+  const { imageTypeOf } = await import('@cambium/llm/image')
+  if (imageTypeOf(bytes)) {
+    throw usageError('standard input is a picture', 'save it to a file, and give that with --image <file>')
+  }
 }

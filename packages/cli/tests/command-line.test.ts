@@ -28,7 +28,9 @@ describe('the command line', () => {
     const { code, stdout } = await cambium(['run', '--help'])
     expect(code).toBe(0)
     const flags =
-      'model cwd output resume continue max-steps timeout mode set patch no-layers no-project quiet help'.split(' ')
+      'model image cwd output resume continue max-steps timeout mode set patch no-layers no-project quiet help'.split(
+        ' ',
+      )
     for (const flag of flags) expect(stdout).toContain(`--${flag}`)
     for (const exit of ['0 ', '1 ', '2 ', '3 ', '4 ', '130']) expect(stdout).toMatch(new RegExp(`^ {2}${exit}`, 'm'))
     expect(Math.max(...stdout.split('\n').map(line => line.length))).toBeLessThanOrEqual(110)
