@@ -206,6 +206,7 @@ describe('the door', () => {
     ['\0\0\0\x20ftypheic\0\0\0\0', /a HEIC picture/],
     ['\0\0\x01\0\x01\0', /an ICO icon/],
     ['<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', /an SVG drawing.*render it to PNG/],
+    ['<svg/>', /an SVG drawing/],
     ['<!-- logo -->\n<svg width="3">', /an SVG drawing/],
     ['<!DOCTYPE html><title>404</title>', /a page of HTML.*error page/],
     ['%PDF-1.7', /a PDF document/],

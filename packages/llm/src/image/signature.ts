@@ -23,7 +23,7 @@ export function otherFormatOf(bytes: Uint8Array): { readonly name: string; reado
   // The two letters alone begin many a text; behind the size there are four bytes that are always zero.
   if (/^BM.{4}\0{4}/s.test(head)) return { name: 'a BMP picture', fix: 'convert it to PNG or JPEG' }
   const text = head.replace(/^\xef\xbb\xbf/, '').trimStart()
-  if (/^<(svg[\s>]|(\?xml|!--|!doctype svg).*<svg[\s>])/is.test(text))
+  if (/^<(svg[\s/>]|(\?xml|!--|!doctype svg).*<svg[\s/>])/is.test(text))
     return { name: 'an SVG drawing', fix: 'render it to PNG, or give it as text' }
   if (/^(<!doctype html|<html|<head|<body)/i.test(text))
     return { name: 'a page of HTML', fix: 'check the address it came from: this is often an error page' }
