@@ -59,6 +59,7 @@ export const PRESETS: readonly Preset[] = [
     ['gemini-3.8-flash', 'gemini-3.1-pro-preview', 'gemini-2.5-pro', 'gemini-2.5-flash'],
     {
       keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
+      images: { mediaTypes: ['image/png', 'image/jpeg', 'image/webp'] },
       dialect: {
         thinkTags: false,
         effort: 'none',
@@ -77,6 +78,8 @@ export const PRESETS: readonly Preset[] = [
     { dialect: { effort: 'reasoning', reasoningKey: 'reasoning', thinkTags: false, costInUsage: true } },
   ),
   remote('groq', 'https://api.groq.com/openai/v1', ['openai/gpt-oss-120b', 'openai/gpt-oss-20b'], {
+    // A request with an image may hold 4 MB, words included.
+    images: { maxCount: 5, maxBase64: 3 * 2 ** 20 },
     dialect: {
       maxTokensKey: 'max_completion_tokens',
       effort: 'none',
@@ -88,6 +91,7 @@ export const PRESETS: readonly Preset[] = [
     'https://api.mistral.ai/v1',
     ['mistral-medium-latest', 'mistral-large-latest', 'codestral-latest', 'mistral-small-latest'],
     {
+      images: { maxCount: 8 },
       dialect: {
         streamUsage: false,
         callIdLength: 9,
@@ -104,6 +108,7 @@ export const PRESETS: readonly Preset[] = [
     },
   ),
   remote('xai', 'https://api.x.ai/v1', ['grok-4.7', 'grok-4.5', 'grok-4.3'], {
+    images: { mediaTypes: ['image/png', 'image/jpeg'] },
     dialect: {
       thinkTags: false,
       effort: 'none',
