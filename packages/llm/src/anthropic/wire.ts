@@ -43,9 +43,9 @@ function user(content: readonly UserBlock[]): Wire {
     const inside = isError ? block.content.filter(item => item.type === 'text') : block.content
     if (isError) rest.push(...block.content.filter(item => item.type === 'image').map(plain))
     const items = inside.length ? inside.map(plain) : [textBlock('(an image, shown below)')]
-    const id = JSON.stringify(fittedId(toolCallId))
+    const id = fittedId(toolCallId)
     const failed = isError ? ',"is_error":true' : ''
-    results.push(`{"type":"tool_result","tool_use_id":${id},"content":[${items.join(',')}]${failed}}`)
+    results.push(`{"type":"tool_result","tool_use_id":"${id}","content":[${items.join(',')}]${failed}}`)
   }
   return { role: 'user', results: results.join(','), rest: rest.join(','), calls: [] }
 }
@@ -79,7 +79,7 @@ function assistant({ content }: AssistantMessage, thoughts: Thoughts, last: bool
       calls.push(block.name)
       // The model's own text: what it reads again is what it wrote, byte by byte.
       blocks.push(
-        `{"type":"tool_use","id":${JSON.stringify(fittedId(block.id))},"name":${JSON.stringify(block.name)},"input":${block.arguments}}`,
+        `{"type":"tool_use","id":"${fittedId(block.id)}","name":${JSON.stringify(block.name)},"input":${block.arguments}}`,
       )
     }
     tail = blocks.length
