@@ -628,6 +628,12 @@ describe('the parts of a stream', () => {
     ['a finish that is an error', [ended('error', 'network')], 'SERVER'],
     ['no finish', [], 'STREAM_CLOSED'],
     ['a finish without a reason', [{ ...FINISH, finishReason: { unified: 'other', raw: undefined } }], 'STREAM_CLOSED'],
+    ['a finish that was interrupted', [ended('interrupted')], 'STREAM_CLOSED'],
+    [
+      'a reason that is unknown, before anything was counted',
+      [{ ...FINISH, finishReason: 'unknown', usage: { inputTokens: 3 } }],
+      'STREAM_CLOSED',
+    ],
     ['a call that does not end', [...toolCall('c', '{"a').slice(0, 2), ended('stop')], 'STREAM_CLOSED'],
   ] as [string, Part[], string][])('that end with %s are a failure', async (_what, parts, code) => {
     const got = await read(...text('half'), ...parts)

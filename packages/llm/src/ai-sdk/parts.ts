@@ -212,7 +212,7 @@ export class PartReader {
     }
     const cut = [...this.open.values()].some(block => block.type === 'tool-call')
     // Packages say so of a stream that broke off, as they know no better.
-    const unsaid = unified === 'unsaid' || (unified === 'unknown' && !usage)
+    const unsaid = unified === 'unsaid' || (unified === 'unknown' && !usage?.outputTokens)
     if (unsaid || (cut && !(unified in FINISHES))) {
       throw new LlmError({
         code: 'STREAM_CLOSED',
@@ -251,8 +251,9 @@ function reasonOf(value: unknown): { readonly unified: string; readonly raw: str
   if (!isRecord(value)) return { unified: 'unknown', raw: '' }
   const raw = stringOf(value['raw'])
   const unified = stringOf(value['unified'])
-  // What the provider said is missing where it has said nothing.
-  return { unified: unified === 'other' && !raw ? 'unsaid' : unified, raw }
+  // What the provider said is missing where it has said nothing; the fourth version has a word for it.
+  const unsaid = unified === 'interrupted' || (unified === 'other' && !raw)
+  return { unified: unsaid ? 'unsaid' : unified, raw }
 }
 
 const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
