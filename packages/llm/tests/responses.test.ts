@@ -344,14 +344,37 @@ describe('an answer', () => {
     expect((await answer(root)).blocks.map(block => block.type)).toEqual(['text'])
   })
 
-  it('takes the text that its end says where the deltas said another', async () => {
+  it('takes the text that its end says where the deltas said another, and what they lacked', async () => {
+    const opened = added(0, message('', { content: [] }))
     const root = await serve(
-      [raw(added(0, message('', { content: [] })), text('sai'), done(0, message('say')), completed())],
-      {
-        strict: false,
-      },
+      [
+        raw(opened, text('sai'), done(0, message('says so')), completed()),
+        raw(opened, text('sai'), done(0, message('said')), completed()),
+      ],
+      { strict: false },
     )
-    expect((await answer(root)).text).toBe('say')
+    const other = await answer(root)
+    expect([other.text, shown(other).text]).toEqual(['says so', 'sai'])
+    const more = await answer(root)
+    expect([more.text, shown(more).text]).toEqual(['said', 'said'])
+  })
+
+  it('holds each item once, though its end names items that no event did', async () => {
+    const second = { id: 'msg_2', content: [{ type: 'output_text', text: 'two', annotations: [] }] }
+    const root = await serve(
+      [
+        raw(
+          added(0, message('', { content: [] })),
+          text('one'),
+          completed([message('zero', { id: 'msg_0' }), message('one'), message('', second)]),
+        ),
+        raw(done(0, message('one')), done(0, message('', second)), completed()),
+      ],
+      { strict: false },
+    )
+    const texts = async () => (await answer(root)).blocks.map(block => block.type === 'text' && block.text)
+    expect((await texts()).sort()).toEqual(['one', 'two', 'zero'])
+    expect(await texts()).toEqual(['one', 'two'])
   })
 
   it('that refuses is text and a refusal', async () => {
@@ -800,6 +823,32 @@ describe('a request', () => {
     const phases = input(0).flatMap(item => (item['role'] === 'assistant' ? [item['phase']] : []))
     expect(phases).toEqual([phase, phase && 'final_answer'])
     server.expectDone()
+  })
+
+  it('to a model without phases says none of them, after one that has them was asked', async () => {
+    const root = await serve([], { otherwise: 'ok' })
+    const messages = [
+      user('a'),
+      said([
+        { type: 'text', text: 'First this.' },
+        { type: 'text', text: 'Then that.' },
+      ]),
+      user('b'),
+    ]
+    for (const model of ['gpt-5.4', 'gpt-5.1', 'gpt-5.4']) await answer(root, { model, messages })
+    const phases = [0, 1, 2].map(n => input(n).flatMap(item => (item['role'] === 'assistant' ? [item['phase']] : [])))
+    expect(phases).toEqual([
+      ['commentary', 'final_answer'],
+      [undefined, undefined],
+      ['commentary', 'final_answer'],
+    ])
+  })
+
+  it('is not sent again for what it did not say', async () => {
+    const error = { code: 'unsupported_parameter', param: 'temperature', message: 'Unsupported parameter' }
+    const root = await serve([], { strict: false, otherwise: { raw: JSON.stringify({ error }), status: 400 } })
+    expect((await answer(root, { model: 'gpt-5' })).failure?.code).toBe('INVALID_REQUEST')
+    expect(server.requests).toHaveLength(1)
   })
 
   it('to a server of an open model gives its reasoning back in plain text, with its id', async () => {

@@ -84,7 +84,8 @@ export class ResponseWriter {
   /** True when {@link body} leaves out what the provider has just refused. */
   amend(request: LlmRequest, { codes, message, param }: ProviderError): boolean {
     if (codes.includes('invalid_encrypted_content') || REPLAY_REFUSED.test(message)) {
-      const known = request.messages.filter(item => this.replays(item, request))
+      const family = modelFamily(request.model)
+      const known = request.messages.filter(item => this.replays(item, family))
       for (const item of known) this.unreadable.add(item)
       return known.length > 0
     }
@@ -147,7 +148,8 @@ export class ResponseWriter {
 
   private input(request: LlmRequest): string[] {
     const phased = hasPhases(request.model)
-    return request.messages.map(message => this.items(message, this.replays(message, request), phased)).filter(Boolean)
+    const family = modelFamily(request.model)
+    return request.messages.map(message => this.items(message, this.replays(message, family), phased)).filter(Boolean)
   }
 
   private items(message: Message, replay: boolean, phased: boolean): string {
@@ -162,9 +164,9 @@ export class ResponseWriter {
   }
 
   /** What a model encrypted it reads itself; another one of the same provider may refuse it. */
-  private replays(message: Message, { model }: LlmRequest): boolean {
+  private replays(message: Message, family: string): boolean {
     if (message.role !== 'assistant' || message.source.kind !== 'model' || this.unreadable.has(message)) return false
-    return modelFamily(message.source.model) === modelFamily(model)
+    return modelFamily(message.source.model) === family
   }
 }
 
