@@ -76,9 +76,9 @@ class Subset {
       out['enum'] = values
     }
     if (type === 'array') {
-      const items = isNode(node['items']) ? node['items'] : undefined
-      const first = nodesIn(node['prefixItems'])
-      out['items'] = items ? this.node(items, path) : first.length ? this.oneOf(first, path) : { anyOf: anything() }
+      const listed = isNode(node['items']) && Object.keys(node['items']).length ? [node['items']] : []
+      const items = [...nodesIn(node['prefixItems']), ...listed]
+      out['items'] = items.length ? this.oneOf(items, path) : { anyOf: anything() }
     }
     if (type === 'object' && isNode(node['properties'])) {
       const properties = Object.entries(node['properties']).flatMap(([name, value]) =>
@@ -125,6 +125,7 @@ class Subset {
   private merge(node: Node, path: readonly string[]): Node {
     const { allOf, ...own } = node
     let merged: Node = own
+    if (++this.nodes > MAX_NODES) return own
     for (const part of nodesIn(allOf)) {
       const { node: resolved, path: further } = this.resolve(part, path)
       const other = this.merge(resolved, further)
