@@ -79,12 +79,13 @@ class PiecesTransport extends HttpTransport {
   pieces: readonly Buffer[] = []
 
   override async send(): Promise<IncomingMessage> {
-    const left = [...this.pieces]
+    const { pieces } = this
+    let next = 0
     const body = new Readable({
       highWaterMark: 1,
       read() {
         // Not at once, or a read would take many pieces.
-        queueMicrotask(() => this.push(left.shift() ?? null))
+        queueMicrotask(() => this.push(pieces[next++] ?? null))
       },
     })
     return Object.assign(body, { statusCode: 200, headers: {} }) as unknown as IncomingMessage

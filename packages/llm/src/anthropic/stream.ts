@@ -34,6 +34,8 @@ export class MessagesReader implements AnswerReader {
   /** The block that came last: the one that an output limit cuts. */
   private last: Block | undefined
   private next = 0
+  /** The provider's index of the block that began last. */
+  private place = -1
   private counted = false
   private thinkingTokens = 0
   private reason: string | undefined
@@ -55,15 +57,15 @@ export class MessagesReader implements AnswerReader {
 
   push(event: unknown, name?: string): void {
     if (!isRecord(event)) return
-    switch (event['type'] ?? name) {
+    switch (typeof event['type'] === 'string' ? event['type'] : name) {
       case 'content_block_delta':
-        if (isRecord(event['delta'])) this.delta(indexOf(event), event['delta'])
+        if (isRecord(event['delta'])) this.delta(indexOf(event) ?? this.place, event['delta'])
         break
       case 'content_block_start':
-        if (isRecord(event['content_block'])) this.start(indexOf(event), event['content_block'])
+        if (isRecord(event['content_block'])) this.start(indexOf(event) ?? this.place + 1, event['content_block'])
         break
       case 'content_block_stop':
-        this.stop(indexOf(event))
+        this.stop(indexOf(event) ?? this.place)
         break
       case 'message_start':
         if (isRecord(event['message'])) this.count(event['message']['usage'])
@@ -119,10 +121,14 @@ export class MessagesReader implements AnswerReader {
       // Empty where the arguments are yet to come.
       if (typeof input === 'string') this.say(block, input)
       else if (isRecord(input) && Object.keys(input).length) this.say(block, JSON.stringify(input))
-    } else this.blocks.set(at, undefined)
+    } else {
+      this.place = at
+      this.blocks.set(at, undefined)
+    }
   }
 
   private add(at: number, type: Block['type'], id = '', name = ''): Block {
+    this.place = at
     const block: Block = { type, index: -1, text: '', pending: '', signature: '', id, name }
     this.blocks.set(at, block)
     this.open = block
@@ -263,7 +269,8 @@ function finishOf(reason: string | undefined, calls: boolean): Exclude<FinishRea
   }
 }
 
-const indexOf = (event: Record<string, unknown>) => (typeof event['index'] === 'number' ? event['index'] : 0)
+/** Undefined for an event that names no place: it is about the block that began last. */
+const indexOf = ({ index }: Record<string, unknown>) => (typeof index === 'number' ? index : undefined)
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)
 

@@ -4,12 +4,14 @@
  * Afterwards: each tool call is followed by exactly one result, right behind its assistant message and in its order;
  * ids are unique; nothing is empty; text is valid Unicode; tool names, arguments and schemas are valid. Input objects
  * are never changed, and come back as they are where nothing was wrong, so that adapters may remember by identity.
+ * There is always a message.
  */
 
 import type { ImageRules } from '../adapter.ts'
 import {
   type AssistantMessage,
   type CallId,
+  createUserMessage,
   type ImageBlock,
   type Message,
   type ToolCallBlock,
@@ -44,6 +46,9 @@ export interface NormaliseOptions {
   readonly refused?: (image: ImageBlock) => boolean
 }
 
+/** For a history of which nothing is left. */
+const GO_ON = createUserMessage({ content: 'Continue.', source: { kind: 'plugin', plugin: 'llm' }, id: 'go-on' })
+
 export function normaliseRequest(request: LlmRequest, options: NormaliseOptions = {}): Normalised {
   const { images: reads = true, imageRules, refused } = options
   const { messages: all, callIds } = normaliseMessages(request.messages)
@@ -52,7 +57,11 @@ export function normaliseRequest(request: LlmRequest, options: NormaliseOptions 
     const plain = withoutForeignReplay(message, provider)
     return reads ? plain : withoutImages(plain)
   })
-  const { messages, sent, problem } = fitImages(own, { ...imageRules, provider, ...(refused ? { refused } : {}) })
+  const { messages, sent, problem } = fitImages(own.length ? own : [GO_ON], {
+    ...imageRules,
+    provider,
+    ...(refused ? { refused } : {}),
+  })
   const { tools, toolNames } = normaliseTools(request.tools)
   const { system: _system, tools: _tools, ...rest } = request
   const system = request.system?.trim() ? wellFormed(request.system) : undefined

@@ -280,6 +280,8 @@ export class WebAdapter extends LlmAdapter {
         for (const { event, data } of events) {
           if (data === '[DONE]') done = true
           else this.take(reader, event, data, subject)
+          // What stands behind the end is not read, whether it came along with it or later.
+          if (done || reader.ended) break
         }
         yield* reader.flush()
         if (done || reader.ended) break

@@ -4,6 +4,8 @@ import { isImageUrl } from './picture.ts'
 import { isBlank, isObject, type Json, NAME, needWindow, parsed, refuse, type StrictRules } from './refusal.ts'
 import { checkParameters } from './strict-schema.ts'
 
+/** Their thoughts stand among the parts of the content. */
+const MISTRAL = /m(i|agi)stral/
 /** Models that reason take the output limit by another name, and no temperature. */
 const REASONS = /^(gpt-5(?!.*chat)|o\d)/
 
@@ -29,7 +31,7 @@ export function checkChat(body: Json, size: number, rules: StrictRules) {
     }
   }
   checkTools(body)
-  checkMessages(body['messages'], rules)
+  checkMessages(body['messages'], rules, MISTRAL.test(model))
   const output = Number(body['max_completion_tokens'] ?? body['max_tokens'] ?? 0)
   needWindow(size, output, rules, ({ input, window }) => {
     const asked = `you requested ${input + output} tokens (${input} in the messages, ${output} in the completion)`
@@ -39,7 +41,7 @@ export function checkChat(body: Json, size: number, rules: StrictRules) {
 
 // Messages --------------------------------------------------------------------------------------------------------
 
-function checkMessages(messages: unknown, rules: StrictRules) {
+function checkMessages(messages: unknown, rules: StrictRules, thinks: boolean) {
   if (!Array.isArray(messages) || messages.length === 0) refuse('messages is not a list with at least one message')
   const ids = new Set<string>()
   const open = new Set<string>()
@@ -53,7 +55,7 @@ function checkMessages(messages: unknown, rules: StrictRules) {
     } else {
       if (open.size) refuse(`tool call ${first(open)} has no result before ${at}`)
       if (rules.alternateRoles && role === before) refuse(`${at} has the role of the message before it: ${role}`)
-      if (role === 'assistant') checkAssistant(message, at, ids, open)
+      if (role === 'assistant') checkAssistant(message, at, { ids, open, thinks })
       else if (role === 'system' || role === 'developer' || role === 'user') checkContent(message['content'], at)
       else refuse(`${at}.role cannot be ${JSON.stringify(role)}`)
     }
@@ -72,13 +74,20 @@ function checkResult(message: Json, at: string, ids: Set<string>, open: Set<stri
   checkContent(message['content'], at)
 }
 
-function checkAssistant(message: Json, at: string, ids: Set<string>, open: Set<string>) {
+interface AssistantRules {
+  readonly ids: Set<string>
+  readonly open: Set<string>
+  /** Whether its content may have parts of thought. */
+  readonly thinks: boolean
+}
+
+function checkAssistant(message: Json, at: string, { ids, open, thinks }: AssistantRules) {
   const { content, tool_calls: calls, reasoning_content: reasoning } = message
   if (reasoning !== undefined && typeof reasoning !== 'string') refuse(`${at}.reasoning_content is not a text`)
-  if (calls === undefined) return checkContent(content, at)
+  if (calls === undefined) return checkContent(content, at, thinks)
   if (!Array.isArray(calls) || calls.length === 0) refuse(`${at}.tool_calls is not a list with at least one call`)
   const silent = content === undefined || content === null || content === ''
-  if (!silent) checkContent(content, at)
+  if (!silent) checkContent(content, at, thinks)
   for (const [index, call] of calls.entries()) {
     const where = `${at}.tool_calls[${index}]`
     const made = isObject(call) && isObject(call['function']) ? call['function'] : undefined
@@ -93,7 +102,7 @@ function checkAssistant(message: Json, at: string, ids: Set<string>, open: Set<s
   }
 }
 
-function checkContent(content: unknown, at: string) {
+function checkContent(content: unknown, at: string, thinks = false) {
   if (typeof content === 'string') {
     if (isBlank(content)) refuse(`${at}.content is empty`)
     return
@@ -107,6 +116,11 @@ function checkContent(content: unknown, at: string) {
     } else if (part['type'] === 'image_url') {
       const url = isObject(part['image_url']) ? part['image_url']['url'] : undefined
       if (!isImageUrl(url)) refuse(`${where}.image_url is neither a web address nor a data URL of an image`)
+    } else if (thinks && part['type'] === 'thinking') {
+      for (const [place, text] of [part['thinking']].flat().entries()) {
+        const said = isObject(text) && text['type'] === 'text' ? text['text'] : undefined
+        if (typeof said !== 'string' || !said) refuse(`${where}.thinking[${place}] is no text`)
+      }
     } else {
       refuse(`${where}.type cannot be ${JSON.stringify(part['type'])}`)
     }
