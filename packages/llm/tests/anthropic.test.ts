@@ -395,6 +395,13 @@ describe('a request', () => {
     server.expectDone()
   })
 
+  it('is as hot as the scale of this API goes', async () => {
+    const root = await serve(['ok'])
+    await ask(root, { messages: [user('x')], temperature: 1.7 })
+    expect(bodies(server)[0]!['temperature']).toBe(1)
+    server.expectDone()
+  })
+
   it('takes the options of its provider, whose own tools stand behind ours', async () => {
     const root = await serve(['ok'], { strict: false })
     const search = { type: 'web_search_20250305', name: 'web_search' }
@@ -467,6 +474,9 @@ describe('thinking', () => {
     ['claude-sonnet-4-5', 'low', { type: 'enabled', budget_tokens: 4_096 }],
     ['claude-haiku-4-5', 'max', { type: 'enabled', budget_tokens: 32_768 }],
     ['claude-3-7-sonnet-20250219', 'high', { type: 'enabled', budget_tokens: 20_480 }],
+    ['claude-sonnet-4-20250514', 'low', { type: 'enabled', budget_tokens: 4_096 }],
+    ['us.anthropic.claude-opus-4-5-20251101-v1:0', 'low', { type: 'enabled', budget_tokens: 4_096 }],
+    ['anthropic/claude-opus-4.8', 'xhigh', { type: 'adaptive', display: 'summarized' }],
     ['unknown-model', 'medium', { type: 'enabled', budget_tokens: 10_240 }],
     ['claude-opus-4-6', 'max', { type: 'adaptive' }],
     ['claude-opus-4-8', 'xhigh', { type: 'adaptive', display: 'summarized' }],

@@ -94,7 +94,8 @@ export class MessagesWriter {
     const stops = stop.filter(text => text.trim()).map(wellFormed)
     const free = !plan.on && this.lessons.traits(request.model).samples
     const fields: Record<string, JsonValue> = { max_tokens: plan.maxTokens, stream: true, ...plan.fields }
-    if (temperature !== undefined && free) fields['temperature'] = temperature
+    // The scale ends at 1 here, and at 2 elsewhere.
+    if (temperature !== undefined && free) fields['temperature'] = Math.min(1, temperature)
     if (stops.length) fields['stop_sequences'] = stops
     if (stubs) fields['tool_choice'] = { type: 'none' }
     const { messages: _m, model: _n, stream: _s, system: _y, tools: _t, ...options } = providerOptions
