@@ -606,6 +606,14 @@ describe('the parts of a stream', () => {
     expect((await read(...text('x'), ended(unified))).reason).toBe(reason)
   })
 
+  it('run no call that the provider runs itself, nor one that a filter cut', async () => {
+    const theirs = { type: 'tool-call', toolCallId: 't', toolName: 'web', input: '{}', providerExecuted: true }
+    expect((await read(theirs, ...text('x'), FINISH)).calls).toEqual([])
+    const got = await read(...text('x'), ...toolCall('c', '{}').slice(0, 2), ended('content-filter'))
+    expect(got.reason).toBe('refusal')
+    expect(got.calls[0]!.arguments).toMatch(/^\(garbled: /)
+  })
+
   it('leave the last call open where the output limit came, complete or not', async () => {
     for (const cut of [toolCall('c', '{}'), toolCall('c', '{"a').slice(0, 2)]) {
       const got = await read(...toolCall('b', '{"path":"a"}'), ...cut, ended('length'))

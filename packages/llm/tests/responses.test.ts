@@ -673,7 +673,7 @@ describe('a request', () => {
   it('with stop sequences is refused before it is sent, in a sentence with what to do', async () => {
     const root = await serve([])
     const { failure } = await answer(root, { stop: ['END'] })
-    expect(failure).toMatchObject({ code: 'INVALID_REQUEST', fix: expect.stringContaining('chat completions') })
+    expect(failure).toMatchObject({ code: 'UNSUPPORTED_OPTION', fix: expect.stringContaining('chat completions') })
     expect(server.requests).toHaveLength(0)
   })
 

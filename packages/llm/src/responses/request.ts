@@ -64,7 +64,7 @@ export class ResponseWriter {
     const { model, system, stop, providerOptions = {} } = request
     if (stop?.length) {
       throw new LlmError({
-        code: 'INVALID_REQUEST',
+        code: 'UNSUPPORTED_OPTION',
         message: `${request.provider} speaks the Responses API, which knows no stop sequences`,
         fix: 'leave out `stop`, or use a provider that speaks chat completions',
       })
