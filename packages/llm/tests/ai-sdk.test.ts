@@ -219,6 +219,17 @@ describe('a real package', () => {
     expect(server!.requests[1]!.text).toContain('"type":"thinking"')
   })
 
+  it('claude is told what to keep in its cache', async () => {
+    const tree = await serve(['ok'])
+    vi.stubEnv('CLAUDE_KEY', 'key-of-claude')
+    const messages = [user('a'), said([{ type: 'text', text: 'b' }], 'claude'), user('c')]
+    await answer(tree, { provider: 'claude', system: 'Be brief.', messages })
+    const { system, messages: sent } = server!.requests[0]!.body as unknown as { system: unknown; messages: unknown[] }
+    const marks = [system, ...sent].map(part => JSON.stringify(part).includes('cache_control'))
+    expect(marks).toEqual([true, false, false, true])
+    server!.expectDone()
+  })
+
   it.each([
     ['429', 'RATE_LIMIT', 429],
     ['500', 'SERVER', 500],
@@ -479,6 +490,9 @@ describe('a request', () => {
   it.each([
     ['anthropic.messages', { anthropic: { effort: 'high' } }],
     ['google.generative-ai', { google: { thinkingConfig: { thinkingLevel: 'high' } } }],
+    ['google.vertex.chat', { google: { thinkingConfig: { thinkingLevel: 'high' } } }],
+    ['vertex.anthropic.messages', { anthropic: { effort: 'high' } }],
+    ['azure.responses', { openai: { reasoningEffort: 'high' } }],
     ['amazon-bedrock', { bedrock: { reasoningConfig: { type: 'enabled', maxReasoningEffort: 'high' } } }],
     ['openai.responses', { openai: { reasoningEffort: 'high' } }],
   ])('asks %s for an effort in its own words', async (name, providerOptions) => {
@@ -488,11 +502,34 @@ describe('a request', () => {
     expect(calls[0]).toMatchObject({ providerOptions })
   })
 
+  it('has its system text in front alone, and what comes later as a message', async () => {
+    const tree = await odd()
+    say(...text('ok'), FINISH)
+    const system = (content: string): Message => ({
+      id: newMessageId(),
+      role: 'system',
+      content: [{ type: 'text', text: content }],
+      source: { kind: 'plugin', plugin: 'test' },
+    })
+    await answer(tree, { system: 'a', messages: [system('b'), user('q'), system('c')] })
+    expect(calls[0]!.prompt).toEqual([
+      { role: 'system', content: 'a' },
+      { role: 'system', content: 'b' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'q' },
+          { type: 'text', text: 'c' },
+        ],
+      },
+    ])
+  })
+
   it('holds no reasoning that another provider thought, and no metadata that is not of this kind', async () => {
     const tree = await odd()
     say(...text('ok'), FINISH)
     const thinking: AssistantBlock[] = [
-      { type: 'reasoning', text: 'x', replay: { signature: 's' } },
+      { type: 'reasoning', text: 'x', replay: { metadata: { signature: { s: 1 } } } },
       { type: 'text', text: 'a' },
     ]
     await answer(tree, { messages: [user('q'), said(thinking, 'other'), user('q'), said(thinking), user('q')] })
@@ -574,11 +611,6 @@ describe('the parts of a stream', () => {
       undefined,
     ],
     [
-      'v2',
-      { inputTokens: 40, outputTokens: 20, cachedInputTokens: 60, reasoningTokens: 5 },
-      { anthropic: { cacheCreationInputTokens: 0 } },
-    ],
-    [
       'v3',
       { inputTokens: { total: 100, noCache: 40, cacheRead: 60 }, outputTokens: { total: 20, text: 15, reasoning: 5 } },
       undefined,
@@ -596,6 +628,16 @@ describe('the parts of a stream', () => {
       reasoningTokens: 5,
     })
   })
+
+  it.each([[{ anthropic: { cacheCreationInputTokens: 7 } }], [{ bedrock: { usage: { cacheWriteInputTokens: 7 } } }]])(
+    'count the cache beside the rest where the package does: %j',
+    async providerMetadata => {
+      const tree = await odd({ options: { version: 'v2' } })
+      const usage = { inputTokens: 100, outputTokens: 20, cachedInputTokens: 60 }
+      say(...text('x'), { type: 'finish', finishReason: 'stop', usage, providerMetadata })
+      expect((await answer(tree)).usage).toMatchObject({ inputTokens: 100, cacheReadTokens: 60, cacheWriteTokens: 7 })
+    },
+  )
 
   it.each([
     ['length', 'max-tokens'],

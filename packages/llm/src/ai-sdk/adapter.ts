@@ -7,9 +7,9 @@ import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.t
 import type { CredentialSource } from '../web/credentials.ts'
 import { type FailureSubject, LlmError } from '../web/failure.ts'
 import { isRecord } from '../web/failure-code.ts'
-import { effortOptions, mergeOptions } from './effort.ts'
 import { failureFromPackage } from './failure.ts'
 import type { CallOptions, LanguageModel } from './language-model.ts'
+import { effortOptions, mergeOptions, optionsKey } from './options.ts'
 import { languageModel, loadFactory, type PackageSettings } from './package.ts'
 import { PartStream, PartTimeout } from './part-stream.ts'
 import { PartError, PartReader } from './parts.ts'
@@ -206,10 +206,11 @@ function secretsIn(options: Readonly<Record<string, unknown>>): string[] {
 function callOptions(request: LlmRequest, model: LanguageModel, abortSignal: AbortSignal): CallOptions {
   const { tools, maxTokens, temperature, stop, effort, providerOptions } = request
   const { specificationVersion: version } = model
-  const asked = effort && version !== 'v4' ? effortOptions(model.provider, effort) : undefined
+  const key = optionsKey(model.provider)
+  const asked = effort && version !== 'v4' ? effortOptions(key, effort) : undefined
   const options = mergeOptions(asked, providerOptions)
   return {
-    prompt: writePrompt(request, version),
+    prompt: writePrompt(request, version, key),
     abortSignal,
     ...(tools?.length
       ? {

@@ -33,6 +33,7 @@ export interface CallOptions {
 export interface PromptMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
   content: string | JsonObject[]
+  providerOptions?: JsonObject
 }
 
 /** What a stream says, one at a time; each part has a `type`. */

@@ -8,11 +8,19 @@ import type { PromptMessage, Version } from './language-model.ts'
 
 type Parts = JsonObject[]
 
-export function writePrompt(request: LlmRequest, version: Version): PromptMessage[] {
+/** `key`: that of the package's own options. */
+export function writePrompt(request: LlmRequest, version: Version, key: string): PromptMessage[] {
   const writer = new PromptWriter(request.provider, version)
   if (request.system) writer.system(request.system)
   for (const message of request.messages) writer.take(message)
-  return writer.finish()
+  const prompt = writer.finish()
+  // Claude reads from its cache only what is marked; a mark covers all that stands before it, tools included.
+  if (key === 'anthropic') for (const message of new Set([prompt[0], prompt.at(-1)])) mark(message)
+  return prompt
+}
+
+function mark(message: PromptMessage | undefined) {
+  if (message) message.providerOptions = { anthropic: { cacheControl: { type: 'ephemeral' } } }
 }
 
 class PromptWriter {
@@ -61,10 +69,8 @@ class PromptWriter {
     const value = texts.join('\n') || '(an image, shown below)'
     const output = { type: isError ? 'error-text' : 'text', value }
     const toolName = this.toolNames.get(toolCallId) ?? 'unknown'
-    const waiting = this.later
-    this.later = []
     this.place('tool', [{ type: 'tool-result', toolCallId, toolName, output }])
-    this.later = [...waiting, ...images.map(image => this.file(image))]
+    this.later.push(...images.map(image => this.file(image)))
   }
 
   /** Reasoning is the provider's own here: what others thought has been taken out of their messages' parts below. */

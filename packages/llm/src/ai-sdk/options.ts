@@ -1,18 +1,26 @@
-/** Where packages take an effort: below the key of their options, in a field of their own. */
+/** Where packages take what the interface has no word for: below a key of theirs, in fields of their own. */
 
 import type { JsonObject } from '@cambium/core'
 
 const FIELDS: Readonly<Record<string, (effort: string) => JsonObject>> = {
   anthropic: effort => ({ effort }),
   google: effort => ({ thinkingConfig: { thinkingLevel: effort } }),
-  vertex: effort => ({ thinkingConfig: { thinkingLevel: effort } }),
+  openrouter: effort => ({ reasoning: { effort } }),
   bedrock: effort => ({ reasoningConfig: { type: 'enabled', maxReasoningEffort: effort } }),
 }
 
+/**
+ * The key of a package's options, by the name of its model: `google.vertex.chat`, `vertex.anthropic.messages`,
+ * `amazon-bedrock`, `azure.responses`, `my-name.chat`.
+ */
+export function optionsKey(provider: string): string {
+  if (/\banthropic\b/.test(provider)) return 'anthropic'
+  if (/^azure\b/.test(provider)) return 'openai'
+  return provider.split('.', 1)[0]!.replace(/^amazon-/, '')
+}
+
 /** The options that ask for an effort in the versions that have no word for it. */
-export function effortOptions(provider: string, effort: string): JsonObject {
-  // `google.generative-ai`, `amazon-bedrock`, `openai.responses`, `my-name.chat`
-  const key = provider.split('.', 1)[0]!.replace(/^amazon-/, '')
+export function effortOptions(key: string, effort: string): JsonObject {
   return { [key]: (FIELDS[key] ?? (value => ({ reasoningEffort: value })))(effort) }
 }
 
