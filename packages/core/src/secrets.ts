@@ -37,9 +37,9 @@ export function redactCut(text: string): string {
   let out = redact(text)
   if (!sources.size) return out
   for (const { text: secret } of needles()) {
-    const end = overlap(out, secret)
+    const end = overlap(out, secret, secret.length - 1)
     if (end) out = out.slice(0, -end) + REDACTED
-    const start = overlap(secret, out)
+    const start = overlap(secret, out, secret.length - 1)
     if (start) out = REDACTED + out.slice(start)
   }
   return out
@@ -129,9 +129,9 @@ function without(text: string, { text: secret, whole }: Needle): string {
 
 const isWord = (char: string | undefined) => char !== undefined && /[A-Za-z0-9]/.test(char)
 
-/** How much of the end of `text` is the beginning of `other`, short of all of it; 0 for less than what is worth hiding. */
-function overlap(text: string, other: string): number {
-  for (let length = Math.min(text.length, other.length) - 1; length >= PART; length--) {
+/** How much of the end of `text` is the beginning of `other`, at most `max`; 0 for less than what is worth hiding. */
+function overlap(text: string, other: string, max: number): number {
+  for (let length = Math.min(text.length, other.length, max); length >= PART; length--) {
     if (text.endsWith(other.slice(0, length))) return length
   }
   return 0

@@ -82,6 +82,8 @@ describe('a secret', () => {
         }
       }),
     )
+    expect(redactCut(KEY.slice(0, 10))).toBe('[redacted]')
+    expect(redactCut(KEY.slice(-10))).toBe('[redacted]')
     expect(redactCut('sk- and so on, sk-')).toBe('sk- and so on, sk-')
   })
 

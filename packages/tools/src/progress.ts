@@ -1,6 +1,6 @@
 /** Thins out what a running tool reports, so that a chatty one cannot flood the viewers. */
 
-import { errorMessage, type JsonValue } from '@cambium/core'
+import { errorMessage, type JsonValue, redactCut, redactJson } from '@cambium/core'
 import { snapshot } from './result.ts'
 
 const EVERY_MS = 100
@@ -47,9 +47,10 @@ export function createProgress(publish: (data: JsonValue) => void, warn: (text: 
   }
 }
 
+/** Without secrets, parts of them too: what is shown of a stream begins and ends anywhere. No listener comes between. */
 function bounded(data: JsonValue): JsonValue {
-  if (typeof data === 'string') return data.length > MAX_CHARS ? `…${data.slice(-MAX_CHARS)}` : data
-  const copy = snapshot(data, 'progress')
+  const copy = redactJson(snapshot(data, 'progress'), redactCut)
+  if (typeof copy === 'string') return copy.length > MAX_CHARS ? `…${copy.slice(-MAX_CHARS)}` : copy
   const text = JSON.stringify(copy)
   return text.length > MAX_CHARS ? { truncated: true, start: text.slice(0, MAX_CHARS) } : copy
 }

@@ -4,7 +4,7 @@ import { errorMessage, notify, waterfall } from '@cambium/core'
 import type { Call, Engine } from './call.ts'
 import type { PostToolDecision, ToolResult } from './definition.ts'
 import { build } from './dispatch.ts'
-import { createResult, failedResult, inWords } from './result.ts'
+import { createResult, failedResult, inWords, resultText } from './result.ts'
 import { ABORTED, untilLeft } from './signals.ts'
 
 const ACCEPT: PostToolDecision = Object.freeze({ kind: 'accept' })
@@ -73,5 +73,8 @@ async function accept(
     concludesTurn: result.concludesTurn,
     contexts,
   })
-  return result.error ? createResult({ ...changed, error: result.error }) : changed
+  if (!result.error) return changed
+  // What was hidden in the content of a failure is not told by its error.
+  const message = content === undefined ? result.error.message : resultText(changed.content).replace(/^Error: /, '')
+  return createResult({ ...changed, error: { ...result.error, message } })
 }
