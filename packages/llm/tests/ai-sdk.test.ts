@@ -43,7 +43,7 @@ afterAll(() => folder.dispose())
 
 /** A package whose model does what the test says. */
 const ODD = `
-export const createOdd = options => ({
+export const createOdd = options => (globalThis.oddMade?.push(options), {
   languageModel: modelId => ({
     specificationVersion: 'version' in options ? options.version : 'v3',
     provider: options.name ?? 'odd.chat',
@@ -362,7 +362,6 @@ describe('a package', () => {
   })
 
   it('is given its options and the key, and is not loaded before it is used', async () => {
-    const made: unknown[] = []
     folder.write('own/counted.mjs', `globalThis.oddLoads = (globalThis.oddLoads ?? 0) + 1\n${ODD}`)
     const tree = await mounted({
       test: { package: './own/counted.mjs', options: { region: 'here' }, apiKeyEnv: 'ODD_KEY', models: ['m'] },
@@ -376,16 +375,14 @@ describe('a package', () => {
     vi.stubEnv('ODD_KEY', 'key-of-odd')
     expect(tree.ctx.llm.list()).toMatchObject([{ ready: true }])
     say(...text('hi'), FINISH)
-    const { oddModel } = globalThis as unknown as { oddModel: (call: Call) => unknown }
-    Object.assign(globalThis, {
-      oddModel: (call: Call, options: unknown) => {
-        made.push(options)
-        return oddModel(call)
-      },
-    })
+    const made: unknown[] = []
+    Object.assign(globalThis, { oddMade: made })
     await answer(tree)
     await answer(tree)
-    expect(made).toEqual(Array(2).fill({ region: 'here', apiKey: 'key-of-odd' }))
+    expect(made).toEqual([{ region: 'here', apiKey: 'key-of-odd' }])
+    vi.stubEnv('ODD_KEY', 'new-key-of-odd')
+    await answer(tree)
+    expect(made[1]).toEqual({ region: 'here', apiKey: 'new-key-of-odd' })
     expect((globalThis as { oddLoads?: number }).oddLoads).toBe(1)
   })
 
@@ -747,6 +744,22 @@ describe('the parts of a stream', () => {
     expect(got.failure).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('middle') })
     expect(got.text).toBe('half')
     expect(calls.every(call => call.abortSignal.aborted)).toBe(true)
+  })
+
+  it('that come slowly are waited for, each in its own time', async () => {
+    const tree = await odd({}, { idleMs: 150 })
+    play(controller => {
+      const parts = [...text('a'), ...text('b'), ...text('c'), FINISH]
+      const timer = setInterval(() => {
+        const part = parts.shift()
+        if (part) controller.enqueue(part)
+        else {
+          clearInterval(timer)
+          controller.close()
+        }
+      }, 20)
+    })
+    expect(await answer(tree)).toMatchObject({ text: 'abc', reason: 'stop' })
   })
 
   it('end at once when cancelled, though the package does not listen', async () => {
