@@ -2,9 +2,19 @@
 
 import { createRequire } from 'node:module'
 import { crc32, deflateSync } from 'node:zlib'
-import type * as Photon from '@silvia-odwyer/photon-node'
 
-const photon: typeof Photon = createRequire(import.meta.url)('@silvia-odwyer/photon-node')
+interface Picture {
+  get_bytes_jpeg(quality: number): Uint8Array
+  get_bytes_webp(): Uint8Array
+  get_width(): number
+  get_height(): number
+  get_raw_pixels(): Uint8Array
+}
+
+/** Its own types want a browser's. */
+const photon: { readonly PhotonImage: { new_from_byteslice(bytes: Uint8Array): Picture } } = createRequire(
+  import.meta.url,
+)('@silvia-odwyer/photon-node')
 
 type Rgba = readonly [number, number, number, number]
 
