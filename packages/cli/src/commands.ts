@@ -23,6 +23,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'cambium run [flags] "task"',
     load: () => import('./run.ts'),
   },
+  models: {
+    summary: 'list the models that it can use, and which keys are there',
+    usage: 'cambium models [flags] [provider] [word …]',
+    load: () => import('./models/command.ts'),
+  },
   config: {
     summary: 'show the tree that it mounts here, and where each value comes from',
     usage: 'cambium config [flags] show|path',

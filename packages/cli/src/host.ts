@@ -66,6 +66,9 @@ export const processHost: Host = {
   },
   stdout: {
     isTTY: process.stdout.isTTY,
+    get columns() {
+      return process.stdout.columns
+    },
     write,
     on: process.stdout.on.bind(process.stdout),
     off: process.stdout.off.bind(process.stdout),

@@ -3,7 +3,11 @@
 import type { Writable } from 'node:stream'
 
 /** What is needed of a stream; a terminal has `isTTY`. */
-export type Output = Pick<Writable, 'write' | 'on' | 'off' | 'once'> & { readonly isTTY?: boolean }
+export type Output = Pick<Writable, 'write' | 'on' | 'off' | 'once'> & {
+  readonly isTTY?: boolean
+  /** Of a terminal. */
+  readonly columns?: number | undefined
+}
 
 // Without automatic wrapping a long line is cut by the terminal itself, so that no width has to be known.
 const CLEAR = '\r\x1b[2K'

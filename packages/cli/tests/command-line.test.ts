@@ -14,7 +14,7 @@ describe('the command line', () => {
     expect(code).toBe(2)
     expect(stdout).toBe('')
     expect(stderr).toMatch(/usage:\n {2}cambium run/)
-    expect(stderr.split('\n').length).toBeLessThan(10)
+    expect(stderr.split('\n').length).toBeLessThan(14)
   })
 
   test('help and version go to standard output', async () => {
