@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { BlockAssembler, createUserMessage, textOf } from '@cambium/llm'
+import { BlockAssembler, createUserMessage, FAILURE_CODES, textOf } from '@cambium/llm'
 import { bootTree, builtBin, tempWorkspace } from '@cambium/testkit'
 import { expect, it } from 'vitest'
 
@@ -56,12 +56,33 @@ function misquoted({ page, line, file, text }: Fence, from: readonly string[] = 
   return `${at} is not what ${candidates.join(' or ')} says`
 }
 
-it('every piece of code and YAML on the page for plugin authors is quoted from its example', () => {
-  const fences = fencesOf('docs/plugin-author.md')
-  const code = fences.filter(({ language }) => !['sh', 'text'].includes(language))
-  expect(code.length).toBeGreaterThan(8)
-  const from = QUOTED.filter(file => file.startsWith('examples/author/'))
+it.each([
+  ['docs/plugin-author.md', 'examples/author/', 8],
+  ['docs/llm-adapter.md', 'examples/adapter/', 8],
+])('every piece of code and YAML on %s is quoted from %s', (page, folder, least) => {
+  const code = fencesOf(page).filter(({ language }) => !['sh', 'text'].includes(language))
+  expect(code.length).toBeGreaterThan(least)
+  const from = QUOTED.filter(file => file.startsWith(folder))
   expect(code.flatMap(fence => misquoted(fence, from) ?? [])).toEqual([])
+})
+
+it('the page for adapter authors has every code of a failure, and what becomes of each', async () => {
+  const rows = [
+    { name: '@cambium/llm' },
+    { name: './abacus.ts' },
+    { name: '@cambium/llm/retry', config: { fallback: ['abacus/beads'] } },
+  ]
+  const tree = await bootTree({ data: rows, file: join(ROOT, 'examples/adapter/cordis.yml') })
+  const becomes = FAILURE_CODES.map((code, at) => {
+    const course = tree.ctx.recovery.course()
+    const fail = () => course.after({ provider: 'other', model: `m${at}` }, { code, message: '' }).kind
+    const kinds = [fail(), fail(), fail(), fail(), fail()]
+    const again = kinds.filter(kind => kind === 'again').length
+    return [code, ['no', 'once'][again] ?? 'yes', kinds.includes('fallback') ? 'yes' : 'no']
+  })
+  await tree.dispose()
+  const table = read('docs/llm-adapter.md').matchAll(/^\| `([A-Z_]+)` \|.*\| (yes|once|no) \| (yes|no) \|$/gm)
+  expect([...table].map(([, ...row]) => row).sort()).toEqual(becomes.sort())
 })
 
 it('every plugin that a README shows is quoted from a file that a test runs', () => {
