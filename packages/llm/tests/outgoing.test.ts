@@ -37,11 +37,11 @@ async function everyProtocol() {
       chat: at({ models: [blind] }),
       ...Object.fromEntries(likes.map(like => [`like-${like}`, at({ like })])),
     },
-  } as openai.Config)
+  } as object as openai.Config)
   await root.plugin(anthropic, {
     providers: { messages: at({ models: [blind] }), uncached: at({ cache: false }) },
-  } as anthropic.Config)
-  await root.plugin(responses, { providers: { responses: at({ models: [blind] }) } } as responses.Config)
+  } as object as anthropic.Config)
+  await root.plugin(responses, { providers: { responses: at({ models: [blind] }) } } as object as responses.Config)
   return root
 }
 

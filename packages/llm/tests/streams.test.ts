@@ -50,7 +50,7 @@ describe('a recorded stream comes to the blocks that it means', () => {
 })
 
 it('recorded streams come to the same blocks through the plugins and a network', async () => {
-  let body = Buffer.alloc(0)
+  let body: Buffer = Buffer.alloc(0)
   let split: number | undefined
   const server = await startModelServer({ otherwise: () => ({ raw: body, ...(split ? { split } : {}) }) })
   clearEnvironment()

@@ -83,7 +83,7 @@ export class RequestWriter {
       later = []
     }
     for (const message of request.messages) {
-      for (const next of this.wires(message)) {
+      for (const next of this.wires(message, request.provider)) {
         if (next.role === 'tool') out.push(next)
         else {
           placeLater()
@@ -96,10 +96,10 @@ export class RequestWriter {
     return out.map(({ json }) => json)
   }
 
-  private wires(message: Message): readonly Wire[] {
+  private wires(message: Message, provider: string): readonly Wire[] {
     let wires = this.seen.get(message)
     if (!wires) {
-      wires = message.role === 'assistant' ? [this.assistant(message)] : this.others(message)
+      wires = message.role === 'assistant' ? [this.assistant(message, provider)] : this.others(message)
       this.seen.set(message, wires)
     }
     return wires
@@ -128,7 +128,7 @@ export class RequestWriter {
     return out
   }
 
-  private assistant(message: AssistantMessage): Wire {
+  private assistant(message: AssistantMessage, provider: string): Wire {
     const { reasoningKey, unsignedCall } = this.dialect
     // Signed reasoning is readable to the model that made it; text of another one it would take for its own.
     const own = message.source.kind === 'model' && message.source.model === this.model
@@ -153,7 +153,9 @@ export class RequestWriter {
     if (unsignedCall && calls[0] && !('extra_content' in calls[0])) calls[0] = { ...calls[0], ...unsignedCall }
     // Never null: there are providers that refuse it, and the message would be refused with every later request.
     const content = text.join('\n\n')
-    const thought = reasoning.join('')
+    // What another provider's model has thought is nothing that this one has to have back.
+    const foreign = message.source.kind === 'model' && message.source.provider !== provider
+    const thought = foreign ? '' : reasoning.join('')
     return wire({
       role: 'assistant',
       content: reasoningKey === 'thinking' && own && thought ? thinkingParts(thought, content) : content,
