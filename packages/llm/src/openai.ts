@@ -62,7 +62,7 @@ export function apply(ctx: Context, config: Config) {
       new WebAdapter({
         entry,
         settings: settings ?? {},
-        protocol: new ChatCompletions((like ?? entry).dialect, quirksOf(settings)),
+        protocol: new ChatCompletions((like ?? entry).dialect, quirksOf(settings), text => ctx.logger.warn(text)),
         transport,
         limits: config,
         credentials: credentialsOf(ctx),

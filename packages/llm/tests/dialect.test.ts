@@ -1,6 +1,6 @@
 /** How each built-in provider is spoken to, against a server that refuses what the real one refuses. */
 
-import type { JsonObject } from '@cambium/core'
+import type { JsonObject, LogRecord } from '@cambium/core'
 import { createToolResultMessage, type LlmRequest, type Message, newMessageId } from '@cambium/llm'
 import * as openai from '@cambium/llm/openai'
 import { type ModelServer, type ModelServerOptions, startModelServer } from '@cambium/testkit'
@@ -378,4 +378,18 @@ describe('the end of an answer', () => {
     const ask = await speaking({ replies: [{ raw: `data: ${JSON.stringify(chunk)}\n\n` }] })
     expect((await ask('openrouter/a/b')).got.failure).toMatchObject({ code: 'SERVER', status: 502 })
   })
+})
+
+it('what a model does not take is said once', async () => {
+  clearEnvironment()
+  server = await startModelServer({ otherwise: 'ok' })
+  vi.stubEnv('XAI_BASE_URL', server.url)
+  const logs: LogRecord[] = []
+  const root = await tree(logs)
+  await root.plugin(openai, {} as openai.Config)
+  for (const _ of [1, 2]) await answer(root, { provider: 'xai', model: 'grok-4', effort: 'high', stop: ['x'] })
+  expect(logs.filter(({ level }) => level === 'warn').map(({ text }) => text)).toEqual([
+    expect.stringContaining('xai/grok-4 takes no effort: "high" is left out'),
+    expect.stringContaining('xai/grok-4 takes no stop sequences: they are left out'),
+  ])
 })

@@ -21,12 +21,18 @@ export class ChatCompletions implements Protocol {
   readonly path = 'chat/completions'
   private readonly dialect: Dialect
   private readonly settings: Partial<Dialect>
+  private readonly warn: (text: string) => void
   private readonly models = new Map<string, Model>()
+  private readonly warned = new Set<string>()
 
-  /** `settings` are what somebody has set, over what is known of the provider and of its models. */
-  constructor(dialect: Dialect, settings: Partial<Dialect> = {}) {
+  /**
+   * `settings` are what somebody has set, over what is known of the provider and of its models. `warn` is told, once a
+   * model, what of a request cannot be said to it.
+   */
+  constructor(dialect: Dialect, settings: Partial<Dialect>, warn: (text: string) => void) {
     this.dialect = dialect
     this.settings = settings
+    this.warn = warn
   }
 
   authorization(key: string) {
@@ -34,7 +40,13 @@ export class ChatCompletions implements Protocol {
   }
 
   body(request: LlmRequest): Buffer {
-    return this.model(request).writer.body(request)
+    const { dialect, writer } = this.model(request)
+    const { provider, model, effort, stop } = request
+    if (effort && dialect.effort === 'none') this.once(`${provider}/${model} takes no effort: "${effort}" is left out`)
+    if (stop?.length && dialect.refuses.includes('stop')) {
+      this.once(`${provider}/${model} takes no stop sequences: they are left out`)
+    }
+    return writer.body(request)
   }
 
   amend(request: LlmRequest, refusal: ProviderError): boolean {
@@ -49,6 +61,12 @@ export class ChatCompletions implements Protocol {
 
   private model({ model }: LlmRequest): Model {
     return this.models.get(model) ?? this.use(model, dialectFor(this.dialect, model, this.settings))
+  }
+
+  private once(text: string): void {
+    if (this.warned.has(text)) return
+    this.warned.add(text)
+    this.warn(text)
   }
 
   private use(model: string, dialect: Dialect): Model {

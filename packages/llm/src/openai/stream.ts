@@ -2,7 +2,7 @@
 
 import type { JsonObject, JsonValue } from '@cambium/core'
 import type { AssistantBlock, ReasoningBlock } from '../message.ts'
-import type { FinishReason, StreamChunk, TokenUsage } from '../stream.ts'
+import type { FinishReason, LlmFailure, StreamChunk, TokenUsage } from '../stream.ts'
 import { isRecord } from '../web/failure-code.ts'
 import { AnswerError, type AnswerReader } from '../web/protocol.ts'
 import { CallAssembler } from './calls.ts'
@@ -25,6 +25,8 @@ export class CompletionReader implements AnswerReader {
   private usage: TokenUsage | undefined
   private reason: string | undefined
   private refused = false
+  private spoke = false
+  private pictured = false
   /** The block that got the last delta: the one that an output limit cuts. */
   private last: 'text' | 'call' | undefined
   private readonly calls = new CallAssembler(() => this.index++)
@@ -71,6 +73,7 @@ export class CompletionReader implements AnswerReader {
     if (Array.isArray(details)) this.detail(details)
     if (typeof content === 'string') this.answer(content)
     else if (Array.isArray(content)) for (const part of content) this.part(part)
+    if (Array.isArray(delta['images']) && delta['images'].length) this.pictured = true
     if (typeof refusal === 'string' && refusal) {
       this.refused = true
       this.say('text', refusal)
@@ -86,6 +89,7 @@ export class CompletionReader implements AnswerReader {
   private part(part: unknown) {
     if (!isRecord(part)) return
     if (part['type'] === 'text') this.answer(stringOf(part['text']))
+    if (part['type'] === 'image_url') this.pictured = true
     if (part['type'] !== 'thinking') return
     const inner = part['thinking']
     if (typeof inner === 'string') this.say('reasoning', inner)
@@ -106,6 +110,7 @@ export class CompletionReader implements AnswerReader {
   private say(type: 'text' | 'reasoning', text: string) {
     if (!text) return
     this.last = 'text'
+    this.spoke ||= type === 'text' && text.trim() !== ''
     const open = this.openText(type)
     open.text += text
     open.pending += text
@@ -169,7 +174,8 @@ export class CompletionReader implements AnswerReader {
     const reason = this.finishReason()
     this.out.push(...this.calls.end(reason === 'max-tokens' && this.last === 'call'))
     if (this.usage) this.out.push({ type: 'usage', usage: this.usage })
-    this.out.push({ type: 'finish', reason })
+    const mute = this.pictured && reason === 'stop' && !this.spoke
+    this.out.push(mute ? { type: 'finish', reason: 'error', failure: ONLY_PICTURES } : { type: 'finish', reason })
     const out = this.out
     this.out = []
     return out
@@ -196,6 +202,13 @@ const CUT = /^(length|max_tokens|max_output_tokens|model_length|model_context_wi
 const REFUSED = /^(content_filter|refusal|safety|sensitive|recitation|prohibited_content|blocklist|spii)$/i
 /** The provider's own fault, or a call that it could not read itself: the same request may well succeed. */
 const BROKEN = /^(error|insufficient_system_resource|network_error|abort|.*malformed_function_call)$/i
+
+/** Blocks of an answer are words and calls: pictures are passed over, and one that has nothing else would be asked for again. */
+const ONLY_PICTURES: LlmFailure = {
+  code: 'UNSUPPORTED_CONTENT',
+  message: 'the model answered with a picture and without a word, and pictures of models are not kept',
+  fix: 'use a model that answers in words',
+}
 
 function textBlock({ type, text, details }: OpenText): AssistantBlock {
   if (type === 'text') return { type, text }
