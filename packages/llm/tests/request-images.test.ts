@@ -329,11 +329,16 @@ describe('over HTTP', () => {
     const url = `data:image/png;base64,${picture(3).data}`
     const part = { type: 'image_url', image_url: { url } }
     await using server = await startModelServer({
-      replies: [{ deltas: [{ content: 'Here:' }, { images: [part] }, { content: [part] }, { content: ' done' }] }],
+      replies: [
+        { deltas: [{ content: 'Here:' }, { images: [part] }, { content: [part] }, { content: ' done' }] },
+        { deltas: [{ reasoning: 'hm' }, { content: '', images: [part] }] },
+      ],
     })
     const root = await connected(server.url)
     const { text, blocks, failure } = await answer(root)
     expect({ text, failure }).toEqual({ text: 'Here: done', failure: undefined })
     expect(JSON.stringify(blocks)).not.toContain('base64')
+    // Without a word it is no empty answer, which would be asked for and paid again.
+    expect((await answer(root)).failure).toMatchObject({ code: 'UNSUPPORTED_CONTENT', fix: expect.any(String) })
   })
 })
