@@ -61,6 +61,24 @@ describe('one task', () => {
     expect(report.durationMs).toBeGreaterThan(0)
   })
 
+  test('the cost is what the provider says that it charges, where it says so, failed attempts included', async () => {
+    const chunk = (finish: string | null, cost: number) =>
+      `data: ${JSON.stringify({
+        choices: [{ index: 0, delta: { content: 'done' }, finish_reason: finish }],
+        usage: { prompt_tokens: 10, completion_tokens: 1, cost },
+      })}\n\n`
+    bench = await openBench({
+      replies: [
+        { raw: `${chunk(null, 0.01)}data: {"error":{"code":503,"message":"down"}}\n\n` },
+        { raw: chunk('stop', 0.02) },
+      ],
+    })
+    vi.stubEnv('OPENROUTER_BASE_URL', bench.server.url)
+    const { report } = await bench.run(['--model', 'openrouter/a/b', '--output', 'json', 'go'])
+    expect(report).toMatchObject({ answer: 'done', exitCode: 0 })
+    expect(report.cost).toBeCloseTo(0.03)
+  })
+
   test('the cost is there when the prices of the model are known', async () => {
     bench = await openBench({ replies: [{ text: 'done', usage: { input: 1_000_000, output: 100_000 } }] })
     const model = { id: 'test-model', price: { input: 2, output: 10 } }

@@ -147,6 +147,15 @@ describe('auto', () => {
     })
   })
 
+  it('never asks servers on ports that many others use', async () => {
+    const server = await serve(['m'])
+    for (const name of ['VLLM', 'LLAMA_CPP']) vi.stubEnv(`${name}_BASE_URL`, server.url)
+    const { llm } = await mounted()
+    await expect(llm.resolve('auto')).rejects.toThrow(/LLM_MISSING_CREDENTIAL/)
+    expect(server.others).toEqual([])
+    expect(await llm.resolve('llama.cpp')).toEqual({ route: { provider: 'llama.cpp', model: 'm' } })
+  })
+
   it('does not wait long for a local server that hangs', async () => {
     const server = await startModelServer({})
     servers.push(server)
