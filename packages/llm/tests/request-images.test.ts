@@ -11,7 +11,9 @@ import {
   type Message,
   normaliseRequest,
   type StreamChunk,
+  textOf,
 } from '@cambium/llm'
+import * as responses from '@cambium/llm/responses'
 import { startModelServer } from '@cambium/testkit'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -340,5 +342,31 @@ describe('over HTTP', () => {
     expect(JSON.stringify(blocks)).not.toContain('base64')
     // Without a word it is no empty answer, which would be asked for and paid again.
     expect((await answer(root)).failure).toMatchObject({ code: 'UNSUPPORTED_CONTENT', fix: expect.any(String) })
+  })
+
+  it('a picture that Responses makes on the way is passed over too', async () => {
+    const message = { id: 'msg_1', type: 'message', role: 'assistant', status: 'completed' }
+    const drawn = { id: 'ig_1', type: 'image_generation_call', status: 'completed', result: picture(3).data }
+    const text = { type: 'output_text', text: 'There.', annotations: [] }
+    const events = [
+      { type: 'response.created', response: { id: 'r', status: 'in_progress' } },
+      { type: 'response.output_item.added', output_index: 0, item: { ...drawn, status: 'in_progress', result: null } },
+      { type: 'response.image_generation_call.partial_image', output_index: 0, partial_image_b64: picture(3).data },
+      { type: 'response.output_item.done', output_index: 0, item: drawn },
+      { type: 'response.output_item.added', output_index: 1, item: { ...message, content: [] } },
+      { type: 'response.output_text.delta', output_index: 1, content_index: 0, delta: 'There.' },
+      { type: 'response.output_item.done', output_index: 1, item: { ...message, content: [text] } },
+      {
+        type: 'response.completed',
+        response: { id: 'r', status: 'completed', output: [drawn, { ...message, content: [text] }] },
+      },
+    ]
+    const raw = events.map(event => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join('')
+    await using server = await startModelServer({ replies: [{ raw }] })
+    const root = await tree()
+    await root.plugin(responses, { providers: { test: { baseURL: server.url } } } as unknown as responses.Config)
+    const { blocks, failure } = await answer(root)
+    expect({ said: textOf({ content: blocks }), failure }).toEqual({ said: 'There.', failure: undefined })
+    expect(JSON.stringify(blocks)).not.toContain(picture(3).data)
   })
 })
