@@ -19,7 +19,6 @@ import {
 } from './failure.ts'
 import { isRecord, readProviderError } from './failure-code.ts'
 import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
-import { listModels } from './listing.ts'
 import { AnswerError, type AnswerReader, type Protocol } from './protocol.ts'
 import type { ProviderSettings, WebLimits } from './settings.ts'
 import { NoEventsError, readEvents, SilenceError } from './sse.ts'
@@ -113,6 +112,8 @@ export class WebAdapter extends LlmAdapter {
     const subject = { ...this.subject({ model: '' }, endpoint), url: address }
     this.requireUsable(endpoint, subject)
     const leased = await this.lease(endpoint, signal, false)
+    // Most starts ask for no list.
+    const { listModels } = await import('./listing.ts')
     this.listed = await listModels({
       get: url =>
         transport.send({
