@@ -553,6 +553,19 @@ describe('a failure', () => {
     }
   })
 
+  it.each([
+    ['Please try again in 11.054s. Visit …', 11_054],
+    ['Please try again in 720ms.', 720],
+    ['Please try again in 1m2.5s.', 62_500],
+    ['Please retry after 20 seconds.', 20_000],
+    ['Please try again later.', undefined],
+  ])('of the rate inside the stream says how long to wait: %s', async (said, retryAfterMs) => {
+    const root = await serve([raw(failed({ code: 'rate_limit_exceeded', message: `Rate limit reached. ${said}` }))], {
+      strict: false,
+    })
+    expect((await answer(root)).failure?.retryAfterMs).toBe(retryAfterMs)
+  })
+
   it('tells what it cost all the same', async () => {
     const root = await serve([raw(text('a'), failed({ code: 'server_error', message: 'no' }))], { strict: false })
     expect(await answer(root)).toMatchObject({ usage: { inputTokens: 7 }, failure: { code: 'SERVER' } })

@@ -93,9 +93,10 @@ function describe(
     case 'QUOTA':
       return base(`${provider} says that the account's quota is used up${status}${said}`, 'check its billing page')
     case 'RATE_LIMIT': {
-      const wait = retryAfterMs === undefined ? '' : `; it asks to wait ${spell(retryAfterMs)}`
+      const waitMs = retryAfterMs ?? spokenWait(error.message)
+      const wait = waitMs === undefined ? '' : `; it asks to wait ${spell(waitMs)}`
       const failure = base(`${provider} limits the rate${status}${said}${wait}`)
-      return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs }
+      return waitMs === undefined ? failure : { ...failure, retryAfterMs: waitMs }
     }
     case 'UNKNOWN_MODEL': {
       // The list may be older than the provider's: what it has just refused is no advice.
@@ -222,6 +223,17 @@ function retryAfter(headers: FailedResponse['headers'], now: number): number | u
   if (seconds >= 0) return Math.ceil(seconds * 1000)
   const date = Date.parse(value)
   return Number.isNaN(date) ? undefined : Math.max(0, date - now)
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, sec: 1_000, m: 60_000, min: 60_000, h: 3_600_000 }
+
+/** What a message asks for, as OpenAI's does inside a stream, where no header can say it: `Please try again in 1m2.5s.` */
+function spokenWait(message: string): number | undefined {
+  const said = /(?:try again|retry) (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|m|min\w*|s|sec\w*|h|hours?)(?![a-z]) ?)+)/i
+  const [, time = ''] = said.exec(message) ?? []
+  const parts = [...time.matchAll(/(\d+(?:\.\d+)?) ?(ms|min|m|sec|s|h)/gi)]
+  if (!parts.length) return undefined
+  return Math.ceil(parts.reduce((sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit!.toLowerCase()]!, 0))
 }
 
 function spell(ms: number): string {
