@@ -9,7 +9,12 @@ interface MurmurEvent {
   readonly seal?: string
   readonly call?: { readonly id: string; readonly name: string; readonly input: string }
   readonly end?: string
-  readonly spent?: { readonly read: number; readonly kept: number; readonly wrote: number; readonly thought: number }
+  readonly spent?: {
+    readonly read?: number
+    readonly kept?: number
+    readonly wrote?: number
+    readonly thought?: number
+  }
 }
 
 interface OpenBlock {
@@ -43,7 +48,11 @@ export class MurmurReader implements AnswerReader {
     return this.reason !== undefined
   }
 
-  push(event: MurmurEvent): void {
+  push(event: unknown): void {
+    if (!isEvent(event)) {
+      const said = JSON.stringify(event).slice(0, 100)
+      throw new LlmError({ code: 'MALFORMED_RESPONSE', message: `the murmur holds what is no event: ${said}` })
+    }
     const { say, think, seal, call, end, spent } = event
     if (think !== undefined || seal !== undefined) this.grow('reasoning', think ?? '', seal)
     if (say !== undefined) this.grow('text', say)
@@ -114,8 +123,21 @@ export class MurmurReader implements AnswerReader {
   }
 }
 
+/** What comes over a wire may be anything. Keys that nobody knows are news of a later version, and no mistake. */
+function isEvent(value: unknown): value is MurmurEvent {
+  if (!isObject(value)) return false
+  const { call, spent, ...texts } = value
+  const spoken = ['say', 'think', 'seal', 'end'].every(key => ['string', 'undefined'].includes(typeof texts[key]))
+  const called = call === undefined || (isObject(call) && CALL.every(key => typeof call[key] === 'string'))
+  return spoken && called && (spent === undefined || isObject(spent))
+}
+
+const CALL = ['id', 'name', 'input']
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+
 /** Counts are disjoint: `read` of the server has in it what it had kept. */
-function toUsage({ read, kept, wrote, thought }: NonNullable<MurmurEvent['spent']>): TokenUsage {
+function toUsage({ read = 0, kept = 0, wrote = 0, thought = 0 }: NonNullable<MurmurEvent['spent']>): TokenUsage {
   return {
     inputTokens: read - kept,
     cacheReadTokens: kept,

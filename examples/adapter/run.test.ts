@@ -137,6 +137,8 @@ describe('murmur', () => {
     ['ends without its end', [{ say: 'A' }], 'STREAM_CLOSED', /before its answer was complete/],
     ['breaks the connection', [{ say: 'A' }, 'drop'], 'TRANSPORT', /./],
     ['falls silent', [{ say: 'A' }, 'wait'], 'TIMEOUT', /silent for 200 ms/],
+    ['sends what is no event', [{ say: 7 }], 'MALFORMED_RESPONSE', /no event: {"say":7}/],
+    ['calls without a name', [{ call: { id: 'c' } }], 'MALFORMED_RESPONSE', /no event/],
     ['says nothing', [{ end: 'said' }], 'EMPTY_RESPONSE', /empty answer/],
   ])('a server that %s is a failure with a code', async (_, reply, code, message) => {
     const { tree } = await murmurs(reply)
