@@ -1,4 +1,5 @@
 import { FAILURE_CODES } from '@cambium/llm'
+import type { ModelProtocol } from '@cambium/testkit'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Answer } from './llm.ts'
@@ -22,13 +23,17 @@ function runnable({ reason, calls }: Answer) {
     : calls.filter(call => !call.arguments.trim() || isObject(call.arguments))
 }
 
-function isObject(text: string): boolean {
+function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
+    return JSON.parse(text)
   } catch {
-    return false
+    return undefined
   }
+}
+
+function isObject(text: string): boolean {
+  const value = parsed(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function expectCoded({ reason, failure }: Answer) {
@@ -103,32 +108,51 @@ const WRONG = [
   '[{"type":"text"}]',
 ]
 
-/** Replaces one value of one event's JSON, wherever it lies. */
-function wrongType(which: number, where: number, value: string): Damage {
-  return bytes => {
-    const lines = bytes.toString('utf8').split('\n')
-    const data = lines.flatMap((line, index) => (/^data: ?[{[]/.test(line) ? [index] : []))
-    if (!data.length) return bytes
-    const line = data[at(which, data.length)]!
-    let json: unknown
-    try {
-      json = JSON.parse(lines[line]!.slice(5))
-    } catch {
-      return bytes
-    }
-    const paths: [Record<string, unknown>, string][] = []
+/** What tells whose a piece is. */
+const MARKS = ['index', 'output_index', 'item_id', 'id']
+
+interface Place {
+  readonly line: number
+  readonly json: unknown
+  readonly node: Record<string, unknown>
+  readonly key: string
+}
+
+/** All values in the JSON of the events, or those of some keys. */
+function placesIn(lines: readonly string[], keys?: readonly string[]): Place[] {
+  const places: Place[] = []
+  for (const [line, text] of lines.entries()) {
+    if (!/^data: ?[{[]/.test(text)) continue
+    const json = parsed(text.slice(5))
     const look = (node: unknown) => {
       if (typeof node !== 'object' || node === null) return
-      for (const key of Object.keys(node)) {
-        paths.push([node as Record<string, unknown>, key])
-        look((node as Record<string, unknown>)[key])
+      for (const [key, inner] of Object.entries(node)) {
+        if (!keys || keys.includes(key)) places.push({ line, json, node: node as Record<string, unknown>, key })
+        look(inner)
       }
     }
     look(json)
-    const [node, key] = paths[at(where, paths.length)]!
-    node[key] = '\u0001'
-    lines[line] = `data: ${JSON.stringify(json).replace('"\\u0001"', value)}`
-    return Buffer.from(lines.join('\n'))
+  }
+  return places
+}
+
+const linesOf = (bytes: Buffer) => bytes.toString('utf8').split('\n')
+
+function replaced(lines: string[], { line, json, node, key }: Place, value: string): Buffer {
+  const before = node[key]
+  node[key] = '\u0001'
+  lines[line] = `data: ${JSON.stringify(json).replace('"\\u0001"', value)}`
+  node[key] = before
+  return Buffer.from(lines.join('\n'))
+}
+
+/** Replaces one value, wherever it lies. */
+function wrongType(where: number, value: string): Damage {
+  return bytes => {
+    const lines = linesOf(bytes)
+    const places = placesIn(lines)
+    const place = places[at(where, places.length)]
+    return place ? replaced(lines, place, value) : bytes
   }
 }
 
@@ -137,8 +161,8 @@ const damages: fc.Arbitrary<Named> = fc.oneof(
   {
     weight: 4,
     arbitrary: fc
-      .tuple(seed(), seed(), fc.constantFrom(...WRONG))
-      .map(([a, b, value]) => named(`${value} at ${a}/${b}`, wrongType(a, b, value))),
+      .tuple(seed(), fc.constantFrom(...WRONG))
+      .map(([place, value]) => named(`${value} at ${place}`, wrongType(place, value))),
   },
   {
     weight: 2,
@@ -171,28 +195,43 @@ const damages: fc.Arbitrary<Named> = fc.oneof(
   seed().map(a => named(`cut at ${a}`, bytes => bytes.subarray(0, at(a, bytes.length)))),
 )
 
+const names = (list: readonly RecordedStream[]) => list.map(({ name }) => name)
+const hasCalls = ({ expected }: RecordedStream) => expected.blocks.some(({ type }) => type === 'tool-call')
+
+async function expectContained(protocol: ModelProtocol, damaged: Buffer) {
+  const result = await replayer.answer(protocol, [damaged])
+  expectCoded(result)
+  const events = eventsIn(damaged)
+  for (const { name, arguments: args } of runnable(result)) {
+    expect(name).not.toBe('')
+    if (!contains(protocol, events, name, args)) {
+      expect.fail(`runs ${name}(${args}), which is not in\n${damaged.toString('utf8')}`)
+    }
+  }
+}
+
 describe('a damaged stream is a whole answer or a coded failure, and runs no call that it does not contain', () => {
   it.each(PROTOCOLS)('of %s', async protocol => {
     const own = streams.filter(stream => stream.protocol === protocol)
     const plan = fc.record({
-      stream: fc.constantFrom(...own.map(stream => stream.name)),
+      stream: fc.oneof(fc.constantFrom(...names(own)), fc.constantFrom(...names(own.filter(hasCalls)))),
       damage: fc.array(damages, { minLength: 1, maxLength: 3 }),
     })
     await fc.assert(
       fc.asyncProperty(plan, async ({ stream, damage }) => {
         const { bytes } = own.find(one => one.name === stream)!
         const damaged = damage.reduce((sofar, one) => one.damage(sofar), bytes)
-        const result = await replayer.answer(protocol, [damaged])
-        expectCoded(result)
-        const events = eventsIn(damaged)
-        for (const { name, arguments: args } of runnable(result)) {
-          expect(name).not.toBe('')
-          if (!contains(protocol, events, name, args)) {
-            expect.fail(`runs ${name}(${args}), which is not in\n${damaged.toString('utf8')}`)
-          }
-        }
+        await expectContained(protocol, damaged)
       }),
       { numRuns: RUNS },
     )
+  })
+
+  it.each(PROTOCOLS)('of %s, where what tells whose a piece is has gone or is wrong', async protocol => {
+    for (const { bytes } of streams.filter(stream => stream.protocol === protocol && hasCalls(stream))) {
+      for (const place of placesIn(linesOf(bytes), MARKS)) {
+        for (const value of ['null', '"1"']) await expectContained(protocol, replaced(linesOf(bytes), place, value))
+      }
+    }
   })
 })

@@ -80,14 +80,15 @@ function chatOpenings(events: readonly Json[]): Opening[] {
     const rest = fragments.slice(at + 1)
     const end = rest.findIndex(
       ({ id, index, name }) =>
-        index === opening.index && ((id && id !== opening.id) || (name && !id && name !== opening.name)),
+        index === opening.index &&
+        ((id && id !== opening.id && (opening.id || name)) || (name && !id && name !== opening.name)),
     )
     const pieces = rest.map(({ id, index, text }, place) => {
       const here = index === opening.index && (end < 0 || place < end)
-      const own = id ? id === opening.id && here : index !== undefined && here
-      const nobodys = id
-        ? id === opening.id
-        : index === undefined || !fragments.some(other => other.index === index && other.name)
+      // An id may come with a later fragment.
+      const own = id && opening.id ? id === opening.id && here : index !== undefined && here
+      const known = fragments.slice(0, at + 1 + place).some(other => other.index === index && other.name)
+      const nobodys = id ? id === opening.id : index === undefined || !known
       return { text, own, nobodys: nobodys || (!own && id === opening.id && id !== '') }
     })
     const usable = pieces.filter(piece => piece.own || piece.nobodys)

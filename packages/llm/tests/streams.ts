@@ -69,7 +69,7 @@ export function outcome({ reason, blocks, cut, usage, failure }: Answer): Expect
 }
 
 const PARTS: Record<ModelProtocol, () => Protocol> = {
-  chat: () => new ChatCompletions(DIALECT),
+  chat: () => new ChatCompletions(DIALECT, {}, () => {}),
   messages: () => new Messages({ authorization: 'x-api-key', cache: '5m', info: () => undefined }),
   responses: () => new Responses({}),
 }
