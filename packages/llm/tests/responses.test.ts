@@ -857,6 +857,18 @@ describe('a request', () => {
     ])
   })
 
+  it('whose reasoning a server wants in another way is sent again without', async () => {
+    const check = ({ body }: { body: JsonObject }) =>
+      (body['input'] as JsonObject[]).flatMap((item, at) =>
+        item['type'] === 'reasoning' ? [`Missing required parameter: 'input[${at}].id'.`] : [],
+      )[0]
+    const root = await serve([{ reasoning: 'hm', text: 'one' }], { otherwise: 'ok', check: check as never })
+    const messages = [user('a'), await reasoned(root), user('b')]
+    expect((await answer(root, { model: 'gpt-5', messages })).text).toBe('ok')
+    expect((await answer(root, { model: 'gpt-5', messages })).text).toBe('ok')
+    expect(server.requests.map((_, n) => types(n).includes('reasoning'))).toEqual([false, true, false, false])
+  })
+
   it('is not sent again for what it did not say', async () => {
     const error = { code: 'unsupported_parameter', param: 'temperature', message: 'Unsupported parameter' }
     const root = await serve([], { strict: false, otherwise: { raw: JSON.stringify({ error }), status: 400 } })

@@ -82,8 +82,10 @@ export class ResponseWriter {
   }
 
   /** True when {@link body} leaves out what the provider has just refused. */
-  amend(request: LlmRequest, { codes, message, param }: ProviderError): boolean {
-    if (codes.includes('invalid_encrypted_content') || REPLAY_REFUSED.test(message)) {
+  amend(request: LlmRequest, refusal: ProviderError): boolean {
+    const { codes, message, param } = refusal
+    const replay = codes.includes('invalid_encrypted_content') || REPLAY_REFUSED.test(message)
+    if (replay || this.isReasoning(request, `${param ?? ''} ${message}`)) {
       const family = modelFamily(request.model)
       const known = request.messages.filter(item => this.replays(item, family))
       for (const item of known) this.unreadable.add(item)
@@ -98,6 +100,14 @@ export class ResponseWriter {
     if (!field || refused.has(field) || !this.sends(request, field)) return false
     this.refused.set(request.model, refused.add(field))
     return true
+  }
+
+  /** Whether the complaint is of an item that gives reasoning back, in whatever way a server wants it otherwise. */
+  private isReasoning(request: LlmRequest, complaint: string): boolean {
+    const [, place] = /\binput\[(\d+)\]/.exec(complaint) ?? []
+    if (place === undefined) return false
+    const items = JSON.parse(`[${this.input(request).join(',')}]`) as { readonly type: string }[]
+    return items[Number(place)]?.type === 'reasoning'
   }
 
   // Fields ------------------------------------------------------------------------------------------------------
