@@ -33,6 +33,23 @@ async function refusal(bytes: Uint8Array, options: Parameters<typeof admitImage>
   return `${error.problem}; ${error.fix}`
 }
 
+/** Anywhere in something, with the same chance everywhere. */
+const place = fc.noBias(fc.integer({ min: 0, max: 9_999 })).map(part => part / 10_000)
+
+/** Pictures with some bytes changed, some of them cut. */
+const mutated = (seeds: readonly Buffer[]) =>
+  fc
+    .record({
+      seed: fc.constantFrom(...seeds),
+      cut: fc.oneof({ weight: 2, arbitrary: fc.constant(1) }, place),
+      edits: fc.array(fc.tuple(place, fc.constantFrom(0, 1, 0x7f, 0x80, 0xd8, 0xfe, 0xff)), { maxLength: 8 }),
+    })
+    .map(({ seed, cut, edits }) => {
+      const bytes = Buffer.from(seed.subarray(0, Math.ceil(seed.length * cut)))
+      for (const [at, value] of edits) if (bytes.length) bytes[Math.floor(at * bytes.length)] = value
+      return bytes
+    })
+
 describe('what bytes are', () => {
   const photo = jpeg(png(60, 40))
   const progressive = Buffer.from(photo)
@@ -96,22 +113,8 @@ describe('what bytes are', () => {
       lossyWebp(9, 9),
       extendedWebp(lossless, [30, 20], 2),
     ]
-    const mutated = fc
-      .record({
-        seed: fc.constantFrom(...seeds),
-        cut: fc.double({ min: 0, max: 1, noNaN: true }),
-        edits: fc.array(
-          fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.constantFrom(0, 1, 0x7f, 0x80, 0xd8, 0xfe, 0xff)),
-          { maxLength: 8 },
-        ),
-      })
-      .map(({ seed, cut, edits }) => {
-        const bytes = Buffer.from(seed.subarray(0, Math.ceil(seed.length * cut)))
-        for (const [at, value] of edits) if (bytes.length) bytes[Math.floor(at * (bytes.length - 1))] = value
-        return bytes
-      })
     fc.assert(
-      fc.property(fc.oneof(mutated, fc.uint8Array({ maxLength: 200 })), bytes => {
+      fc.property(fc.oneof(mutated(seeds), fc.uint8Array({ maxLength: 200 })), bytes => {
         const facts = sniffImage(bytes)
         if (!facts) return
         expect(facts.width).toBeGreaterThan(0)
@@ -279,6 +282,20 @@ describe('the door', () => {
     const [first, second] = await Promise.allSettled([admitImage(broken), admitImage(webp(png(9, 9)))])
     expect(first).toMatchObject({ status: 'rejected', reason: { code: 'IMAGE_UNSUPPORTED' } })
     expect(second).toMatchObject({ status: 'fulfilled' })
+  })
+
+  it('property: whatever is wrong with a picture, it is let in or refused in words', async () => {
+    const seeds = [png(9, 9), png(5, 4, undefined, [animation]), withOrientation(jpeg(png(9, 9)), 6), gif(2)]
+    let passed = 0
+    await fc.assert(
+      fc.asyncProperty(mutated([...seeds, noise(20, 20)]), async bytes => {
+        const block = await admitImage(bytes).catch(error => error)
+        if (block instanceof Error) expect(block).toMatchObject({ code: 'IMAGE_UNSUPPORTED', fix: expect.any(String) })
+        else passed++
+      }),
+      { numRuns: 60 },
+    )
+    expect(passed).toBeGreaterThan(0)
   })
 
   it('a conversion ends when its signal says so', async () => {
