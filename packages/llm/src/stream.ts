@@ -136,11 +136,15 @@ export interface ModelInfo {
   readonly maxOutputTokens?: number
   readonly input?: readonly ('text' | 'image')[]
   readonly efforts?: readonly string[]
-  /** Price of a million tokens, in US dollars; cached reads and writes where the provider prices them apart. */
-  readonly price?: {
-    readonly input: number
-    readonly output: number
-    readonly cacheRead?: number
-    readonly cacheWrite?: number
-  }
+  readonly price?: ModelPrice
+}
+
+/** Of a million tokens, in US dollars; cached reads and writes where the provider prices them apart. */
+export interface ModelPrice {
+  readonly input: number
+  readonly output: number
+  readonly cacheRead?: number
+  readonly cacheWrite?: number
+  /** What counts instead for a request with more than `tokens` of input, cached ones included. */
+  readonly above?: Omit<ModelPrice, 'above'> & { readonly tokens: number }
 }

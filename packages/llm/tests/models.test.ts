@@ -1,4 +1,4 @@
-import { lookUpModel } from '@cambium/llm'
+import { lookUpModel, price } from '@cambium/llm'
 import { describe, expect, it } from 'vitest'
 
 describe('the table of models', () => {
@@ -58,5 +58,15 @@ describe('the table of models', () => {
     expect(lookUpModel('claude-sonnet-4-5', 'openrouter')).not.toHaveProperty('price')
     expect(lookUpModel('openai/gpt-oss-120b')).not.toHaveProperty('price')
     expect(lookUpModel('gpt-5', 'openai-responses')).toHaveProperty('price')
+  })
+
+  it('knows the price of a long request, which is by its input, cached or not', () => {
+    const cost = (inputTokens: number, cacheReadTokens: number) =>
+      price(
+        { inputTokens, outputTokens: 1_000_000, cacheReadTokens, cacheWriteTokens: 0, reasoningTokens: 0 },
+        lookUpModel('gpt-5.5'),
+      )
+    expect(cost(272_000, 0)).toBeCloseTo(0.272 * 5 + 30)
+    expect(cost(1_000, 272_000)).toBeCloseTo(0.001 * 10 + 0.272 * 1 + 45)
   })
 })

@@ -1,7 +1,7 @@
 /**
  * What is known of common models without asking anybody. Windows and limits are in tokens, prices the vendors' list
- * prices for a million tokens in US dollars (late 2026): of prices by the hour the higher one, of prices by the length
- * of a request the first. What is not sure is left out: unknown is better than wrong.
+ * prices for a million tokens in US dollars (late 2026), of prices by the hour the higher one. What is not sure is left
+ * out: unknown is better than wrong.
  */
 
 import type { ModelInfo } from '../stream.ts'
@@ -9,7 +9,10 @@ import type { ModelInfo } from '../stream.ts'
 interface Vendor {
   /** The providers that are the vendor's own; only there is its price the price. */
   readonly providers: readonly string[]
-  /** Names | context window | longest answer | reads images | efforts | price: in, out, cache read, cache write. */
+  /**
+   * Names | context window | longest answer | reads images | efforts | price: in, out, cache read, cache write, and
+   * behind `>` from how many tokens of input on which others count.
+   */
   readonly models: string
 }
 
@@ -29,9 +32,9 @@ const VENDORS: readonly Vendor[] = [
       gpt-5.2-codex        |  400000 | 128000 | yes | low medium high xhigh          | 1.75 14 0.175
       gpt-5.3-codex        |  400000 | 128000 | yes | low medium high xhigh          | 1.75 14 0.175
       gpt-5.4              | 1050000 | 128000 | yes | none low medium high xhigh     | 2.5 15 0.25
-      gpt-5.5              | 1050000 | 128000 | yes | none low medium high xhigh     | 5 30 0.5
-      gpt-5.6, gpt-5.6-sol | 1050000 | 128000 | yes | none low medium high xhigh max | 2 10 0.2 2.5
-      gpt-6-astra          | 1050000 | 128000 | yes | low medium high xhigh max      | 10 50 1 12.5
+      gpt-5.5              | 1050000 | 128000 | yes | none low medium high xhigh     | 5 30 0.5 > 272000 10 45 1
+      gpt-5.6, gpt-5.6-sol | 1050000 | 128000 | yes | none low medium high xhigh max | 2 10 0.2 2.5 > 272000 4 15 0.4 5
+      gpt-6-astra          | 1050000 | 128000 | yes | low medium high xhigh max      | 10 50 1 12.5 > 272000 20 75 2 25
       gpt-4.1              | 1047576 |  32768 | yes |                                | 2 8 0.5
       gpt-4.1-mini         | 1047576 |  32768 | yes |                                | 0.4 1.6 0.1
       gpt-4.1-nano         | 1047576 |  32768 | yes |                                | 0.1 0.4 0.025
@@ -48,23 +51,24 @@ const VENDORS: readonly Vendor[] = [
   {
     providers: ['anthropic'],
     models: `
-      claude-3-5-sonnet, claude-3.5-sonnet |  200000 |   8192 | yes |                           | 3 15 0.3 3.75
-      claude-3-5-haiku, claude-3.5-haiku   |  200000 |   8192 | yes |                           | 0.8 4 0.08 1
-      claude-3-7-sonnet, claude-3.7-sonnet |  200000 |  64000 | yes |                           | 3 15 0.3 3.75
-      claude-sonnet-4, claude-sonnet-4-0   |  200000 |  64000 | yes |                           | 3 15 0.3 3.75
-      claude-opus-4, claude-opus-4-0       |  200000 |  32000 | yes |                           | 15 75 1.5 18.75
-      claude-opus-4-1                      |  200000 |  32000 | yes |                           | 15 75 1.5 18.75
-      claude-haiku-4-5                     |  200000 |  64000 | yes |                           | 1 5 0.1 1.25
-      claude-sonnet-4-5                    |  200000 |  64000 | yes |                           | 3 15 0.3 3.75
-      claude-opus-4-5                      |  200000 |  64000 | yes | low medium high           | 5 25 0.5 6.25
-      claude-sonnet-4-6                    | 1000000 |  64000 | yes | low medium high max       | 3 15 0.3 3.75
-      claude-opus-4-6                      | 1000000 | 128000 | yes | low medium high max       | 5 25 0.5 6.25
-      claude-opus-4-7                      | 1000000 | 128000 | yes | low medium high xhigh max | 5 25 0.5 6.25
-      claude-opus-4-8                      | 1000000 | 128000 | yes | low medium high xhigh max | 5 25 0.5 6.25
-      claude-sonnet-5                      | 1000000 | 128000 | yes | low medium high xhigh max | 2 10 0.2 2.5
-      claude-opus-5                        | 1000000 | 128000 | yes | low medium high xhigh max | 5 25 0.5 6.25
-      claude-sonnet-5-5                    | 1000000 | 128000 | yes | low medium high xhigh max | 2 10 0.1 2.5
-      claude-opus-5-5                      | 1000000 | 128000 | yes | low medium high xhigh max | 4 20 0.2 5`,
+      claude-3-5-sonnet                  |  200000 |   8192 | yes |                           | 3 15 0.3 3.75
+      claude-3-5-haiku                   |  200000 |   8192 | yes |                           | 0.8 4 0.08 1
+      claude-3-7-sonnet                  |  200000 |  64000 | yes |                           | 3 15 0.3 3.75
+      claude-sonnet-4, claude-sonnet-4-0 |  200000 |  64000 | yes |                           | 3 15 0.3 3.75
+      claude-opus-4, claude-opus-4-0     |  200000 |  32000 | yes |                           | 15 75 1.5 18.75
+      claude-opus-4-1                    |  200000 |  32000 | yes |                           | 15 75 1.5 18.75
+      claude-haiku-4-5                   |  200000 |  64000 | yes |                           | 1 5 0.1 1.25
+      claude-sonnet-4-5                  |  200000 |  64000 | yes |                           | 3 15 0.3 3.75
+      claude-opus-4-5                    |  200000 |  64000 | yes | low medium high           | 5 25 0.5 6.25
+      claude-sonnet-4-6                  | 1000000 |  64000 | yes | low medium high max       | 3 15 0.3 3.75
+      claude-opus-4-6                    | 1000000 | 128000 | yes | low medium high max       | 5 25 0.5 6.25
+      claude-opus-4-7                    | 1000000 | 128000 | yes | low medium high xhigh max | 5 25 0.5 6.25
+      claude-opus-4-8                    | 1000000 | 128000 | yes | low medium high xhigh max | 5 25 0.5 6.25
+      claude-sonnet-5                    | 1000000 | 128000 | yes | low medium high xhigh max | 2 10 0.2 2.5
+      claude-opus-5                      | 1000000 | 128000 | yes | low medium high xhigh max | 5 25 0.5 6.25
+      claude-haiku-5-5                   | 1000000 | 128000 | yes | low medium high xhigh max |
+      claude-sonnet-5-5                  | 1000000 | 128000 | yes | low medium high xhigh max | 2 10 0.1 2.5
+      claude-opus-5-5                    | 1000000 | 128000 | yes | low medium high xhigh max | 4 20 0.2 5`,
   },
   {
     providers: ['deepseek'],
@@ -82,12 +86,12 @@ const VENDORS: readonly Vendor[] = [
     models: `
       gemini-2.0-flash                       | 1048576 |  8192 | yes |                         | 0.1 0.4 0.025
       gemini-2.0-flash-lite                  | 1048576 |  8192 | yes |                         | 0.075 0.3
-      gemini-2.5-pro                         | 1048576 | 65536 | yes | low medium high         | 1.25 10 0.125
+      gemini-2.5-pro                         | 1048576 | 65536 | yes | low medium high         | 1.25 10 0.125 > 200000 2.5 15 0.25
       gemini-2.5-flash                       | 1048576 | 65536 | yes | none low medium high    | 0.3 2.5 0.03
       gemini-2.5-flash-lite                  | 1048576 | 65536 | yes | none low medium high    | 0.1 0.4 0.01
-      gemini-3-pro, gemini-3-pro-preview     | 1000000 | 64000 | yes | low high                | 2 12 0.2
+      gemini-3-pro, gemini-3-pro-preview     | 1000000 | 64000 | yes | low high                | 2 12 0.2 > 200000 4 18 0.4
       gemini-3-flash, gemini-3-flash-preview | 1048576 | 65536 | yes | minimal low medium high | 0.5 3 0.05
-      gemini-3.1-pro, gemini-3.1-pro-preview | 1048576 | 65536 | yes | low medium high         | 2 12 0.2
+      gemini-3.1-pro, gemini-3.1-pro-preview | 1048576 | 65536 | yes | low medium high         | 2 12 0.2 > 200000 4 18 0.4
       gemini-3.5-flash                       | 1048576 | 65536 | yes | low medium high         | 1.5 9 0.15
       gemini-3.8-flash                       | 1048576 | 65536 | yes | low medium high         | 0.75 3.75 0.075`,
   },
@@ -102,9 +106,9 @@ const VENDORS: readonly Vendor[] = [
       grok-4-1-fast, grok-4-1-fast-reasoning | 2000000 | 30000 | yes |                       | 0.2 0.5 0.05
       grok-4-1-fast-non-reasoning            | 2000000 | 30000 | yes |                       | 0.2 0.5 0.05
       grok-code-fast-1                       |  256000 | 10000 | no  |                       | 0.2 1.5 0.02
-      grok-4.3                               | 1000000 |       | yes | none low medium high  | 1.25 2.5 0.2
-      grok-4.5                               |  500000 |       | yes | low medium high       | 2 6 0.5
-      grok-4.7                               |  500000 |       | yes | low medium high xhigh | 2 6 0.5`,
+      grok-4.3                               | 1000000 |       | yes | none low medium high  | 1.25 2.5 0.2 > 200000 2.5 5 0.4
+      grok-4.5                               |  500000 |       | yes | low medium high       | 2 6 0.5 > 200000 4 12 1
+      grok-4.7                               |  500000 |       | yes | low medium high xhigh | 2 6 0.5 > 200000 4 12 1`,
   },
   {
     providers: ['mistral'],
@@ -112,29 +116,32 @@ const VENDORS: readonly Vendor[] = [
       mistral-large, mistral-large-2512         | 262144 |       | yes |           | 0.5 1.5
       mistral-medium, mistral-medium-3.5        | 262144 |       | yes | none high | 1.5 7.5
       mistral-medium-2508                       | 262144 |       | yes |           | 0.4 2
-      mistral-small                             | 128000 |       | yes |           |
+      mistral-small                             | 256000 |       | yes | none high | 0.15 0.6
       devstral-medium, devstral-2512            | 262144 |       | no  |           | 0.4 2
       devstral-medium-2507, devstral-small-2507 | 128000 |       | no  |           |
       magistral-medium                          | 128000 | 16384 |     | none high | 2 5
-      magistral-small                           | 128000 |       |     | none high | 0.5 1.5
+      magistral-small                           | 256000 |       | yes | none high | 0.15 0.6
       codestral, codestral-2508                 | 256000 |       | no  |           | 0.3 0.9`,
   },
   {
     providers: ['moonshot', 'moonshotai'],
     models: `
-      kimi-k2-0711-preview, kimi-k2-instruct      | 131072 |  | no |  | 0.6 2.5 0.15
-      kimi-k2-0905-preview, kimi-k2-instruct-0905 | 262144 |  | no |  | 0.6 2.5 0.15
-      kimi-k2-0905                                | 262144 |  | no |  | 0.6 2.5 0.15
-      kimi-k2-thinking                            | 262144 |  | no |  | 0.6 2.5 0.15
-      kimi-k2.5, kimi-k2.6                        | 262144 |  |    |  |`,
+      kimi-k2-0711-preview, kimi-k2-instruct      | 131072 |  | no  |              | 0.6 2.5 0.15
+      kimi-k2-0905-preview, kimi-k2-instruct-0905 | 262144 |  | no  |              | 0.6 2.5 0.15
+      kimi-k2-0905                                | 262144 |  | no  |              | 0.6 2.5 0.15
+      kimi-k2-thinking                            | 262144 |  | no  |              | 0.6 2.5 0.15
+      kimi-k2.6                                   | 262144 |  | yes |              | 0.95 4 0.16
+      kimi-k3                                     |        |  |     | low high max | 3 15 0.3
+      kimi-k2.5                                   | 262144 |  |     |              |`,
   },
   {
     providers: ['zai'],
     models: `
       glm-4.5     | 131072 |  98304 | no |  | 0.6 2.2 0.11
       glm-4.5-air | 131072 |  98304 | no |  | 0.2 1.1 0.03
-      glm-4.6     | 200000 | 128000 | no |  | 0.6 2.2 0.11
-      glm-4.7     | 200000 | 128000 | no |  | 0.6 2.2 0.11`,
+      glm-4.6     | 204800 | 131072 | no |  | 0.6 2.2 0.11
+      glm-4.7     | 204800 | 131072 | no |  | 0.6 2.2 0.11
+      glm-5.1     | 204800 | 131072 | no |  |`,
   },
   {
     // Weights that anybody may serve: what they cost, and often how long an answer may be, is the server's to say.
@@ -169,28 +176,33 @@ function table(): ReadonlyMap<string, Known> {
       const [names = '', context = '', output = '', images = '', efforts = '', prices = ''] = line
         .split('|')
         .map(cell => cell.trim())
-      const [input, out, cacheRead, cacheWrite] = prices.split(' ').filter(Boolean).map(Number)
+      const [usual, long] = prices.split('>')
+      const price = priceOf(usual)
+      const [tokens, ...above] = long?.trim().split(' ') ?? []
+      const beyond = priceOf(above.join(' '))
       const facts = {
         ...(context ? { contextWindow: Number(context) } : {}),
         ...(output ? { maxOutputTokens: Number(output) } : {}),
         ...(images ? { input: images === 'yes' ? (['text', 'image'] as const) : (['text'] as const) } : {}),
         ...(efforts ? { efforts: efforts.split(' ') } : {}),
-        ...(input === undefined || out === undefined
-          ? {}
-          : {
-              price: {
-                input,
-                output: out,
-                ...(cacheRead === undefined ? {} : { cacheRead }),
-                ...(cacheWrite === undefined ? {} : { cacheWrite }),
-              },
-            }),
+        ...(price ? { price: beyond ? { ...price, above: { tokens: Number(tokens), ...beyond } } : price } : {}),
       }
       for (const name of names.split(',')) known.set(plain(name), { facts, providers })
     }
   }
   byName = known
   return known
+}
+
+function priceOf(text = '') {
+  const [input, output, cacheRead, cacheWrite] = text.split(' ').filter(Boolean).map(Number)
+  if (input === undefined || output === undefined) return undefined
+  return {
+    input,
+    output,
+    ...(cacheRead === undefined ? {} : { cacheRead }),
+    ...(cacheWrite === undefined ? {} : { cacheWrite }),
+  }
 }
 
 /**
