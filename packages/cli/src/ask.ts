@@ -2,10 +2,13 @@
 
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import type { Output } from './status-line.ts'
 
 /** The line that comes; an end of the input is an empty one. The terminal's own Ctrl-C still ends the process. */
-export async function ask(keyboard: Readable, stream: Output, question: string): Promise<string> {
+export async function ask(
+  keyboard: Readable,
+  stream: { write(text: string): unknown },
+  question: string,
+): Promise<string> {
   stream.write(question)
   const lines = createInterface({ input: keyboard, terminal: false })
   try {

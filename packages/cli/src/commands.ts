@@ -28,6 +28,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'cambium models [flags] [provider] [word …]',
     load: () => import('./models/command.ts'),
   },
+  auth: {
+    summary: 'store the keys of providers, list and remove them, log in and out',
+    usage: 'cambium auth [flags] set|list|remove|login|logout [provider|NAME]',
+    load: () => import('./auth/command.ts'),
+  },
   config: {
     summary: 'show the tree that it mounts here, and where each value comes from',
     usage: 'cambium config [flags] show|path',

@@ -1,6 +1,6 @@
 /** A failure as a person at a terminal reads it, and as a program finds it in the JSON output. */
 
-import { errorMessage, isHarnessError } from '@cambium/core'
+import { errorMessage, isHarnessError, redact } from '@cambium/core'
 import { EXIT, type ExitCode } from './exit-code.ts'
 
 export interface Failure {
@@ -15,9 +15,14 @@ export interface Failure {
 export function toFailure(error: unknown): Failure {
   if (isHarnessError(error)) {
     const { code, problem, where, fix } = error
-    return { code, message: problem, ...(where ? { where } : {}), ...(fix ? { fix } : {}) }
+    return {
+      code,
+      message: redact(problem),
+      ...(where ? { where: redact(where) } : {}),
+      ...(fix ? { fix: redact(fix) } : {}),
+    }
   }
-  const [first = ''] = errorMessage(error).split('\n')
+  const [first = ''] = redact(errorMessage(error)).split('\n')
   return { code: 'UNKNOWN', message: first || 'an error without a message' }
 }
 

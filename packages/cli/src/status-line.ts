@@ -29,6 +29,12 @@ export class StatusLine {
     this.stream.write(`${this.text ? CLEAR : ''}${text}\n${this.text ? CUT(this.text) : ''}`)
   }
 
+  /** A question without a line's end, and what ends it. */
+  write(text: string): void {
+    this.set('')
+    this.stream.write(text)
+  }
+
   /** Replaces the redrawn line; empty takes it away. */
   set(text: string): void {
     if (!this.redraws || text === this.text) return

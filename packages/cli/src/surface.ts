@@ -1,6 +1,7 @@
 /** Where a run shows itself: standard output and standard error. */
 
 import type {} from '@cambium/core'
+import type { Host } from './host.ts'
 import { type Output, StatusLine } from './status-line.ts'
 
 export interface Surface {
@@ -10,6 +11,8 @@ export interface Surface {
   /** Standard error is a terminal: progress is shown. */
   readonly terminal: boolean
   readonly color: boolean
+  /** Where a person can be asked, and what is piped in; for commands that take either. */
+  readonly input?: Pick<Host, 'keyboard' | 'stdin'>
 }
 
 /** Whether a stream is a terminal, one that redraws, and one that shows colours. */

@@ -1,16 +1,10 @@
 /** `cambium models`: what can be asked here, from the command line to the row that finds out. */
 
 import { resolve } from 'node:path'
-import { isHarnessError } from '@cambium/core'
-import { exitCodeOfSignal } from '../exit-code.ts'
-import { describeFailure, exitCodeOf, toFailure } from '../failure.ts'
 import { describeFlags, type FlagTable, readFlags } from '../flags.ts'
 import type { Host } from '../host.ts'
 import { LAYER_FLAGS, layerOptions } from '../layers/layer-options.ts'
-import { findLayers, type Layers, withWayOut } from '../layers/layers.ts'
-import { StatusLine } from '../status-line.ts'
-import { lookAt } from '../surface.ts'
-import { listenForEnd, loadWith, runTree } from '../tree-run.ts'
+import { runRow } from '../row-command.ts'
 
 const FLAGS: FlagTable = {
   json: { help: 'one JSON object with all that is known' },
@@ -38,27 +32,7 @@ exit codes: 0, 1 when a provider that is named does not answer, 2 for a mistake 
 export async function run(argv: readonly string[], host: Host): Promise<number> {
   const line = readFlags(argv, FLAGS)
   const cwd = resolve(host.cwd, line.flags.get('cwd')?.[0] ?? '.')
-  const { terminal, redraws, color } = lookAt(host.stderr, host.env)
-  const notes = new StatusLine(host.stderr, redraws)
-  const ends = listenForEnd(host, terminal ? notes : undefined)
-  const letOthersWrite = host.keepStdout()
-  let layers: Layers | undefined
-  try {
-    layers = await findLayers(layerOptions(line, host.env, host.cwd, cwd))
-    if (layers.notice) notes.print(`cambium: ${layers.notice}`)
-    if (layers.failure) throw layers.failure
-    const config = { words: line.words, json: line.flags.has('json'), offline: line.flags.has('offline') }
-    const tree = loadWith({ id: 'cambium-models', name: '@cambium/cli/models', config }, layers, host, notes, false)
-    tree.ctx.provide('surface', { stdout: host.stdout, notes, terminal, color })
-    return await runTree(tree, ends, notes)
-  } catch (error) {
-    if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error
-    if (ends.signal.aborted) return exitCodeOfSignal(ends.signal.reason)
-    const failure = toFailure(layers ? withWayOut(error, layers) : error)
-    notes.print(describeFailure(failure))
-    return exitCodeOf(failure)
-  } finally {
-    letOthersWrite()
-    ends.undo()
-  }
+  const config = { words: line.words, json: line.flags.has('json'), offline: line.flags.has('offline') }
+  const row = { id: 'cambium-models', name: '@cambium/cli/models', config }
+  return runRow(row, layerOptions(line, host.env, host.cwd, cwd), host)
 }
