@@ -321,6 +321,12 @@ describe('a provider of which nothing is known', () => {
     expect(body).not.toHaveProperty('stream_options')
   })
 
+  it('is spoken to as somebody has set it, whatever is known of the model', async () => {
+    const ask = await own({}, { like: 'openai', effort: 'reasoning', maxTokensKey: 'max_tokens' })
+    await ask({ model: 'gpt-4.1', effort: 'low', maxTokens: 5 })
+    expect(server.requests[0]!.body).toMatchObject({ reasoning: { effort: 'low' }, max_tokens: 5 })
+  })
+
   it('cannot be like one that there is not', async () => {
     expect(() => openai.Config({ providers: { mine: { baseURL: 'http://x', like: 'deepsek' } } } as never)).toThrow()
   })
