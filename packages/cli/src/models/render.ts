@@ -35,7 +35,7 @@ export function renderProviders(providers: readonly ProviderReport[], options: R
   const lines: string[] = []
   if (rows.length) lines.push(colors.dim(line(HEAD, widths, width)))
   for (const { report, rows, left } of blocks) {
-    const state = stateOf(report)
+    const state = stateOf(report, whole)
     const paint = isAway(report) || !report.ready ? colors.dim : report.failure ? colors.red : colors.green
     lines.push(`${colors.bold(report.provider.padEnd(nameWidth))}  ${paint(clipped(state, width - nameWidth - 2))}`)
     for (const row of rows) {
@@ -83,9 +83,9 @@ function line(row: Cells, widths: readonly number[], width: number): string {
   return clipped(text, width).trimEnd()
 }
 
-function stateOf({ ready, key, kind, asked, failure, fix, models }: ProviderReport): string {
+function stateOf({ ready, key, kind, asked, failure, fix, models }: ProviderReport, whole: boolean): string {
   const parts = [keyText(key, ready)]
-  if (isAway({ kind, failure })) parts.push('not running')
+  if (isAway({ kind, failure }) && !whole) parts.push('not running')
   else if (failure) parts.push(failure.message, ...(failure.fix ? [failure.fix] : []))
   else if (!ready) parts.push(fix ?? 'not ready')
   else if (kind === 'named' && !asked) parts.push('asked only when it is named')
