@@ -22,6 +22,7 @@ async function speaking(options: ModelServerOptions = {}, config: Partial<openai
     vi.stubEnv(`${provider.toUpperCase().replace('.', '_')}_BASE_URL`, server.url)
     vi.stubEnv('OLLAMA_HOST', server.url)
     const got = await answer(root, { provider, model: route.slice(at + 1), ...request })
+    expect(server.requests.at(-1)!.problem).toBeUndefined()
     return { got, body: server.requests.at(-1)!.body as unknown as JsonObject }
   }
 }
@@ -164,6 +165,9 @@ describe('reasoning that comes as text', () => {
   it('ends before a call', async () => {
     const ask = await speaking({ replies: [{ text: '<think>hm</think>', toolCalls: [{ name: 'list' }] }] })
     expect((await ask('vllm/qwen')).got.blocks.map(({ type }) => type)).toEqual(['reasoning', 'tool-call'])
+    await server.close()
+    const other = await speaking({ replies: [{ text: '<thin', toolCalls: [{ name: 'list' }] }] })
+    expect((await other('vllm/qwen')).got.blocks.map(({ type }) => type)).toEqual(['text', 'tool-call'])
   })
 
   it('is text where the provider has a field for reasoning', async () => {
