@@ -75,7 +75,7 @@ export const PRESETS: readonly Preset[] = [
     'openrouter',
     'https://openrouter.ai/api/v1',
     ['anthropic/claude-sonnet-4.5', 'openai/gpt-5', 'google/gemini-2.5-pro'],
-    { dialect: { effort: 'reasoning', reasoningKey: 'reasoning', thinkTags: false, costInUsage: true } },
+    { dialect: { effort: 'reasoning', reasoningKey: 'reasoning', thinkTags: false, costInUsage: true, models: [] } },
   ),
   remote('groq', 'https://api.groq.com/openai/v1', ['openai/gpt-oss-120b', 'openai/gpt-oss-20b'], {
     // A request with an image may hold 4 MB, words included.
