@@ -1,8 +1,9 @@
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
-import type { ReplyScript } from '@cambium/testkit'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { type ReplyScript, startModelServer } from '@cambium/testkit'
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type Bench, openBench } from './run-command.ts'
+import { Sink } from './streams.ts'
 
 let bench: Bench
 afterEach(() => bench?.close())
@@ -115,6 +116,73 @@ test('a refused connection is said within a second, with the address and the cou
   )
   host.signal('SIGINT')
   expect((await finished).code).toBe(130)
+})
+
+describe('a wait that the provider asks for', () => {
+  test('is counted down on a terminal, and Ctrl-C answers at once', async () => {
+    bench = await openBench({ otherwise: { fault: '429', retryAfter: 20 } })
+    const { host, finished } = bench.start(['go'], { stderr: new Sink(true) })
+    await host.stderr.contains(/limits the rate.*, trying again in 2\d s \(2\/5\)\n/)
+    await host.stderr.contains(/trying again in 2\d s \(2\/5\) .*· \d/)
+    const asked = performance.now()
+    host.signal('SIGINT')
+    expect((await finished).code).toBe(130)
+    expect(performance.now() - asked).toBeLessThan(1_000)
+    expect(bench.server.requests).toHaveLength(1)
+  })
+
+  test('is said and not slept when it is a day', async () => {
+    bench = await openBench({ otherwise: { fault: '429', retryAfter: 86_400 } })
+    const { code, stderr } = await bench.run(['go'])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^cambium: openai limits the rate.*asks to wait 24 h/)
+    expect(bench.server.requests).toHaveLength(1)
+  })
+})
+
+const events = (stdout: string) =>
+  stdout
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as { type: string; data: Record<string, never> })
+
+test('with jsonl, each attempt is an event, and an answer that broke off is there once', async () => {
+  bench = await openBench({ replies: [{ text: 'a b c d e f g h', fault: 'error-chunk', after: 5 }, 'a b c d'] })
+  const { code, stdout } = await bench.run([...FAST, '-o', 'jsonl', 'go'])
+  expect(code).toBe(0)
+  const seen = events(stdout)
+  const route = { provider: 'openai', model: 'test-model' }
+  expect(seen.filter(({ type }) => type.startsWith('request/'))).toMatchObject([
+    { type: 'request/header' },
+    { type: 'request/failed', data: { attempt: 1 } },
+    { type: 'request/retry', data: { turn: 1, step: 1, attempt: 2, maxAttempts: 5, route, next: route } },
+  ])
+  expect(seen.filter(({ type }) => type === 'assistant/message')).toHaveLength(1)
+  expect(seen.at(-1)).toMatchObject({ type: 'headless/result', data: { answer: 'a b c d' } })
+})
+
+test('another route takes the place of one that is over quota, in one line', async () => {
+  bench = await openBench({ otherwise: { fault: '402' } })
+  const spare = await startModelServer({ replies: ['from the spare one'] })
+  onTestFinished(() => spare.close())
+  bench.home.write(
+    'cordis.patch.yml',
+    `- { id: openai, config: { providers: { spare: { baseURL: ${spare.url} } } } }
+- { id: retry, config: { fallback: [spare/other-model] } }
+`,
+  )
+  const { code, stdout, stderr } = await bench.run(['go'])
+  expect({ code, stdout }).toEqual({ code: 0, stdout: 'from the spare one\n' })
+  expect(stderr).toMatch(/quota.*, going on with spare\/other-model; openai\/test-model is left alone for 5 min 0 s\n$/)
+  expect(stderr.trim().split('\n')).toHaveLength(1)
+})
+
+test('a fallback whose provider is not known is a mistake in the tree', async () => {
+  bench = await openBench()
+  bench.home.write('cordis.patch.yml', '- { id: retry, config: { fallback: [opnai/gpt-5] } }\n')
+  const { code, stderr } = await bench.run(['go'])
+  expect(code).not.toBe(0)
+  expect(stderr).toMatch(/fallback\[0\]: no provider is called "opnai"[\s\S]*did you mean openai\/gpt-5\?/)
 })
 
 test('with json, a failure is in the object and on standard error', async () => {

@@ -89,6 +89,28 @@ test('tokens are counted, an answer under way by its length', () => {
   expect(status()).toMatch(/1\.5k tokens in, 90 out$/)
 })
 
+test('a wait before another attempt is counted down, and what the failed one had streamed is void', () => {
+  const { event, status } = start()
+  const route = { provider: 'p', model: 'm' }
+  const failure = { code: 'RATE_LIMIT', message: 'slow down' }
+  event('step/start', { turn: 1, step: 1 })
+  event('assistant/chunk', { chunk: { type: 'text-delta', index: 0, text: 'x'.repeat(400) } })
+  event('request/failed', { turn: 1, step: 1, attempt: 1, failure })
+  expect(status()).toMatch(/thinking · 0\.0 s$/)
+  event('request/retry', { route, next: route, failure, attempt: 2, maxAttempts: 5, delayMs: 3_000 })
+  expect(status()).toMatch(/trying again in 3 s \(2\/5\)/)
+  vi.advanceTimersByTime(1_500)
+  expect(status()).toMatch(/trying again in 2 s \(2\/5\)/)
+  vi.advanceTimersByTime(2_000)
+  expect(status()).toMatch(/trying again \(2\/5\) · 3\.5 s$/)
+  event('assistant/chunk', { chunk: { type: 'text-delta', index: 0, text: 'x'.repeat(40) } })
+  vi.advanceTimersByTime(100)
+  expect(status()).toMatch(/answering · 3\.6 s · 0 tokens in, 10 out$/)
+  const next = { provider: 'q', model: 'n' }
+  event('request/retry', { route, next, failure, attempt: 1, maxAttempts: 5, delayMs: 0, restMs: 60_000 })
+  expect(status()).toMatch(/asking q\/n/)
+})
+
 test('what a model writes cannot drive the terminal', () => {
   const { sink, call, result, event } = start()
   event('assistant/message', {

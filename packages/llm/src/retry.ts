@@ -86,7 +86,9 @@ export function apply(ctx: Context, config: Config) {
   const { fallback: routes, coolDownMs, ...policy } = config
   const fallback = new Fallback({ llm: ctx.llm, fallback: routes, coolDownMs, maxRetryAfterMs: policy.maxRetryAfterMs })
   for (const route of fallback.unready()) {
-    ctx.logger.warn(`the fallback ${routeName(route)} is left out: its provider has no credential`)
+    const fix = ctx.llm.list().find(({ provider }) => provider === route.provider)?.fix
+    const until = fix ? `; ${fix}` : ''
+    ctx.logger.warn(`the fallback ${routeName(route)} is left out until its provider has a credential${until}`)
   }
   const recovery = new Recovery(ctx, policy, fallback)
   const courses = new WeakMap<object, { at: string; course: RequestCourse }>()

@@ -4,6 +4,7 @@ import { type Context, nearest, ScopedRegistry, type ScopeKey, Service, scopeOf,
 import type { LlmAdapter } from './adapter.ts'
 import { Attempt } from './answer/attempt.ts'
 import { ImageRefusals, SecondTry } from './answer/image-refusal.ts'
+import { TokenMeter } from './meter.ts'
 import { type Normalised, normaliseRequest } from './request/normalise.ts'
 import { resolveRoute } from './resolve.ts'
 import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
@@ -39,6 +40,11 @@ export interface LlmService {
    */
   stream(request: LlmRequest): AsyncIterable<StreamChunk>
   /**
+   * How large a request is, in tokens: the provider's own count of the last one, and an estimate of what came since that
+   * is calibrated by every answer of this process. `contextTokens` of `@cambium/session` asks it about a session.
+   */
+  readonly meter: TokenMeter
+  /**
    * What is known about a model: context window, price. Configuration counts before what the provider listed when it was
    * last asked, that before the table that is shipped. Undefined when nothing is known; the model may work all the same.
    */
@@ -70,6 +76,7 @@ export class LlmRuntime extends Service implements LlmService {
     noun: 'provider',
     duplicateCode: 'LLM_DUPLICATE_PROVIDER',
   })
+  readonly meter = new TokenMeter()
   private readonly images = new ImageRefusals()
 
   constructor(ctx: Context) {
@@ -100,6 +107,7 @@ export class LlmRuntime extends Service implements LlmService {
         request: normal.request,
         taken: request.takenCallIds ? [normal.callIds, request.takenCallIds] : [normal.callIds],
         toolNames: normal.toolNames,
+        counted: usage => this.meter.learn(request, normal.request, usage),
         closingFailed: error => ctx.logger.debug(`closing a stream of ${provider} failed: %o`, error),
       })
     const normal = normalise()

@@ -5,6 +5,7 @@ import Schema from 'schemastery'
 import { publishRetries } from './retries.ts'
 import { SessionService } from './sessions.ts'
 
+export { contextTokens, type NextRequest } from './context-tokens.ts'
 export { isIntact } from './core-types.ts'
 export * from './event.ts'
 export { type PendingMessage, pendingInbox } from './inbox.ts'

@@ -2,7 +2,7 @@
 
 import { sleep } from '@cambium/core'
 import type { LlmAdapter } from '../adapter.ts'
-import type { LlmFailure, LlmRequest, StreamChunk } from '../stream.ts'
+import type { LlmFailure, LlmRequest, StreamChunk, TokenUsage } from '../stream.ts'
 import { LlmError, redactFailure, toFailure } from '../web/failure.ts'
 import { Grammar, type GrammarOptions } from './grammar.ts'
 
@@ -17,6 +17,8 @@ const cancelled = (): LlmFailure => ({ code: 'ABORTED', message: 'the request wa
 export interface AttemptOptions extends GrammarOptions {
   readonly adapter: LlmAdapter
   readonly request: LlmRequest
+  /** Hears what the provider counted. */
+  readonly counted: (usage: TokenUsage) => void
   /** Hears what an adapter's clean-up throws; nobody else could. */
   readonly closingFailed: (error: unknown) => void
 }
@@ -51,6 +53,7 @@ export class Attempt implements AsyncIterableIterator<StreamChunk, undefined> {
         throw new LlmError({ code: 'STREAM_CLOSED', message: `the answer of ${provider} ended before it was complete` })
       }
       const chunk = this.grammar.check(step.value)
+      if (chunk.type === 'usage') this.options.counted(chunk.usage)
       if (chunk.type !== 'finish') return { done: false, value: chunk }
       void this.close(true)
       return { done: false, value: chunk.failure ? { ...chunk, failure: redactFailure(chunk.failure) } : chunk }

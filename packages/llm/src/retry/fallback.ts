@@ -55,7 +55,6 @@ export class Fallback {
       if (providers.includes(route.provider)) return route
       const near = nearest(route.provider, providers)
       throw new HarnessError('LLM_UNKNOWN_ROUTE', `fallback[${at}]: no provider is called "${route.provider}"`, {
-        where: `fallback[${at}]: ${written}`,
         fix: near
           ? `did you mean ${near}/${route.model}?`
           : `use one of ${providers.join(', ') || 'a provider whose row stands above this one'}`,
