@@ -49,30 +49,61 @@ export function apply(ctx: Context, config: Config) {
   new AuthService(ctx, file, secrets)
 }
 
+/** Only the door: a service's own fields are read through a proxy, which a look-up should pay for once. */
 class CredentialService extends Service implements Credentials {
-  private readonly file: CredentialFile
-  private readonly asked: Set<string>
-  private readonly warn: (problem: HarnessError) => void
+  private readonly keys: Keys
 
   constructor(ctx: Context, file: CredentialFile, asked: Set<string>) {
     super(ctx, 'credentials')
-    this.file = file
-    this.asked = asked
-    let told = ''
-    this.warn = problem => {
-      if (problem.message === told) return
-      told = problem.message
-      ctx.logger.warn(problem)
-    }
+    this.keys = new Keys(file, asked, problem => ctx.logger.warn(problem))
   }
 
   get(name: string): string | undefined {
-    const { asked, file } = this
-    asked.add(name)
+    return this.keys.get(name)
+  }
+
+  list(): KnownCredential[] {
+    return this.keys.list()
+  }
+
+  set(name: string, value: string): Promise<void> {
+    return this.keys.set(name, value)
+  }
+
+  remove(name: string): Promise<boolean> {
+    return this.keys.remove(name)
+  }
+
+  problem(): HarnessError | undefined {
+    return this.keys.problem()
+  }
+
+  redact(text: string): string {
+    return redact(text)
+  }
+}
+
+class Keys {
+  private readonly file: CredentialFile
+  private readonly asked: Set<string>
+  private readonly warn: (problem: HarnessError) => void
+  private told = ''
+
+  constructor(file: CredentialFile, asked: Set<string>, warn: (problem: HarnessError) => void) {
+    this.file = file
+    this.asked = asked
+    this.warn = warn
+  }
+
+  get(name: string): string | undefined {
+    this.asked.add(name)
     const value = ofEnvironment(name)
     if (value) return value
-    const { content, problem } = file.read()
-    if (problem) this.warn(problem)
+    const { content, problem } = this.file.read()
+    if (problem && problem.message !== this.told) {
+      this.told = problem.message
+      this.warn(problem)
+    }
     return content.keys.get(name)?.trim() || undefined
   }
 
@@ -99,10 +130,6 @@ class CredentialService extends Service implements Credentials {
 
   problem(): HarnessError | undefined {
     return this.file.read().problem
-  }
-
-  redact(text: string): string {
-    return redact(text)
   }
 }
 
