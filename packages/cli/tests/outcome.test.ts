@@ -89,4 +89,17 @@ describe('what came of a task', () => {
     expect(foldOutcome(events, () => 0.5)).toMatchObject({ cost: 1, usage: { inputTokens: 200, cacheReadTokens: 14 } })
     expect(foldOutcome(events, () => undefined).cost).toBeUndefined()
   })
+
+  test('each attempt costs what its own route does, also where that was said before the task came', () => {
+    const failure = { code: 'QUOTA', message: 'x' } as const
+    const events = log(
+      begin,
+      ['request/failed', { turn: 1, step: 1, attempt: 1, failure, usage }],
+      ['request/header', { config: { provider: 'spare', model: 'm', insteadOf: { provider: 'first', model: 'm' } } }],
+      ['request/failed', { turn: 1, step: 1, attempt: 2, failure, usage }],
+      end({ kind: 'completed' }),
+    )
+    const costOf = (_usage: object, { provider }: { provider: string }) => (provider === 'spare' ? 4 : 1)
+    expect(foldOutcome(events, costOf, { provider: 'first', model: 'm' }).cost).toBe(5)
+  })
 })

@@ -204,20 +204,19 @@ describe('a route that is down', () => {
     })
   })
 
-  it('is paid for by its own price, and so is the other', async () => {
-    const usage = { inputTokens: 10 }
-    const budget = "- { name: '@cambium/permission/budget', config: { turn: { maxCost: 1 } } }"
-    await boot(
-      { first: [{ ...fail('QUOTA'), usage: { inputTokens: 1_000_000 } }], second: [say('a', usage)] },
-      {},
-      budget,
-    )
-    vi.spyOn(first, 'models').mockReturnValue([{ id: 'model', contextWindow: 1, price: { input: 0.5, output: 0 } }])
-    vi.spyOn(second, 'models').mockReturnValue([{ id: 'model', contextWindow: 1, price: { input: 50_000, output: 0 } }])
+  it.each([
+    [0.99, { kind: 'limit', reason: '$0.99 of this session are used up' }],
+    [1.01, { kind: 'completed' }],
+  ])('is paid for by its own price, and so is the other: of a limit of $%d', async (maxCost, end) => {
+    const budget = `- { name: '@cambium/permission/budget', config: { session: { maxCost: ${maxCost} } } }`
+    const failed = { ...fail('QUOTA'), usage: { inputTokens: 1_000_000 } }
+    await boot({ first: [failed], second: [say('a', { inputTokens: 10 }), say('b')] }, {}, budget)
+    const priced = (input: number) => [{ id: 'model', contextWindow: 100_000, price: { input, output: 0 } }]
+    vi.spyOn(first, 'models').mockReturnValue(priced(0.5))
+    vi.spyOn(second, 'models').mockReturnValue(priced(50_000))
     const agent = await created()
-    await ask(agent)
-    second.push(say('sum'))
     expect(await ask(agent)).toEqual({ kind: 'completed' })
+    expect(await ask(agent)).toEqual(end)
   })
 })
 
