@@ -16,7 +16,7 @@ import { logs, text, tools } from './histories.ts'
 import { answer, clearEnvironment, tree } from './llm.ts'
 
 /** More of them find more: `OUTGOING_RUNS=5000`. */
-const RUNS = Number(process.env['OUTGOING_RUNS'] ?? 150)
+const RUNS = Number(process.env['OUTGOING_RUNS'] ?? 60)
 
 let server: ModelServer
 let reply: Reply

@@ -33,7 +33,7 @@ async function expectAnyhow(replayer: Replayer, protocol: ModelProtocol, bytes: 
     fc.asyncProperty(body, offsets, async (sent, cuts) => {
       expect(await result(cutAt(sent, cuts))).toEqual(whole)
     }),
-    { numRuns: 8 },
+    { numRuns: 4 },
   )
 }
 

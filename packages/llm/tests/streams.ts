@@ -102,7 +102,7 @@ export class Replayer {
     this.transport = transport
   }
 
-  static async create(idleMs = 1_000): Promise<Replayer> {
+  static async create(idleMs = 10_000): Promise<Replayer> {
     const root = await tree()
     const transport = new PiecesTransport()
     for (const protocol of PROTOCOLS) {
