@@ -11,8 +11,9 @@ export {
 } from './meter/estimate.ts'
 export { type Measurement, type MeterAnchor, type MeterInput, TokenMeter } from './meter/token-meter.ts'
 
-/** US dollars, or undefined where the model's price is not known. */
+/** US dollars of one request: what the provider says that it charges, else by the model's price, else undefined. */
 export function price(usage: TokenUsage, info: ModelInfo | undefined): number | undefined {
+  if (usage.cost !== undefined) return usage.cost
   const prices = info?.price
   if (!prices) return undefined
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = usage
@@ -31,5 +32,7 @@ export function addUsage(a: TokenUsage | undefined, b: TokenUsage): TokenUsage {
     cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
     cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
     reasoningTokens: a.reasoningTokens + b.reasoningTokens,
+    // A sum that lacks a part would be told as the whole.
+    ...(a.cost === undefined || b.cost === undefined ? {} : { cost: a.cost + b.cost }),
   }
 }

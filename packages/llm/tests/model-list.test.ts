@@ -356,6 +356,10 @@ describe('what is known of a model', () => {
     expect(price('openrouter', 'openai/gpt-5')).toBeUndefined()
     vi.stubEnv('OPENAI_BASE_URL', 'https://gateway.invalid/v1')
     expect(price('openai', 'gpt-5')).toBeUndefined()
+    const moved = await mounted({
+      providers: { deepseek: { baseURL: 'https://gateway.invalid/v1' } },
+    } as Partial<openai.Config>)
+    expect(moved.llm.modelInfo({ provider: 'deepseek', model: 'deepseek-flash' })).not.toHaveProperty('price')
     expect(root.llm.modelInfo({ provider: 'openai', model: 'gpt-5' })?.contextWindow).toBe(400_000)
   })
 
