@@ -2,11 +2,9 @@
 
 import type { IncomingMessage } from 'node:http'
 import { type ImageRules, LlmAdapter } from '../adapter.ts'
-import { mergedInfo } from '../models/merge.ts'
-import { lookUpModel } from '../models/table.ts'
 import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
 import type { CredentialSource } from './credentials.ts'
-import { baseOf, type Endpoint, isHome, needsKey, type ProviderEntry, readEndpoint, trimmed } from './endpoint.ts'
+import { type Endpoint, needsKey, type ProviderEntry, readEndpoint } from './endpoint.ts'
 import {
   type FailedResponse,
   type FailureSubject,
@@ -19,6 +17,7 @@ import {
 } from './failure.ts'
 import { isRecord, readProviderError } from './failure-code.ts'
 import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
+import { KnownModels } from './known-models.ts'
 import { AnswerError, type AnswerReader, type Protocol } from './protocol.ts'
 import type { ProviderSettings, WebLimits } from './settings.ts'
 import { NoEventsError, readEvents, SilenceError } from './sse.ts'
@@ -43,39 +42,22 @@ const MAX_AMENDMENTS = 4
 export class WebAdapter extends LlmAdapter {
   override readonly kind: LlmAdapter['kind']
   private readonly options: WebAdapterOptions
-  /** What the provider listed when it was last asked. */
-  private listed: readonly ModelInfo[] = []
+  private readonly known: KnownModels
 
   constructor(options: WebAdapterOptions) {
     super()
     this.options = options
     this.kind = options.entry.kind
+    this.known = new KnownModels(options.entry, options.settings)
     options.credentials.keep(writtenSecrets(options.settings))
   }
 
   override models(): readonly ModelInfo[] {
-    const { entry, settings } = this.options
-    const known = settings.models?.length || !this.listed.length ? entry.models : this.listed
-    return known.map(({ id }) => this.info(id) ?? { id })
+    return this.known.all()
   }
 
   override info(id: string): ModelInfo | undefined {
-    const { entry, settings } = this.options
-    const ours = entry.models.find(model => model.id === id)
-    const listed = this.listed.find(model => model.id === id)
-    const written = settings.models?.length ? ours : undefined
-    return mergedInfo(id, written, listed, ours, this.facts(id))
-  }
-
-  /** Our table's word: its price is that of the provider's own address, and its window not that of a server at home. */
-  private facts(id: string): ModelInfo | undefined {
-    const { entry, settings } = this.options
-    const base = baseOf(entry)
-    const own = !settings.baseURL && base === trimmed(entry.baseURL)
-    const found = lookUpModel(id, own ? entry.provider : '')
-    if (!found || (this.kind === 'remote' && !isHome(base))) return found
-    const { input, efforts } = found
-    return { id, ...(input ? { input } : {}), ...(efforts ? { efforts } : {}) }
+    return this.known.info(id)
   }
 
   override images(): ImageRules {
@@ -100,8 +82,7 @@ export class WebAdapter extends LlmAdapter {
   }
 
   override defaultModel(): string | undefined {
-    const { entry } = this.options
-    return (this.knowsModels(baseOf(entry)) ? entry.models : this.listed)[0]?.id
+    return this.known.defaultModel()
   }
 
   override async discover(signal: AbortSignal): Promise<readonly ModelInfo[]> {
@@ -114,7 +95,7 @@ export class WebAdapter extends LlmAdapter {
     const leased = await this.lease(endpoint, signal, false)
     // Most starts ask for no list.
     const { listModels } = await import('./listing.ts')
-    this.listed = await listModels({
+    this.known.listed = await listModels({
       get: url =>
         transport.send({
           url: new URL(url),
@@ -130,7 +111,7 @@ export class WebAdapter extends LlmAdapter {
       subject,
       readMs: limits.connectMs,
     })
-    return this.listed.map(({ id }) => this.info(id) ?? { id })
+    return this.known.informed(this.known.listed)
   }
 
   override async *stream(request: LlmRequest): AsyncGenerator<StreamChunk> {
@@ -372,13 +353,6 @@ export class WebAdapter extends LlmAdapter {
     return { code: 'TIMEOUT', message: `${provider} gave no answer within ${spell(firstEventMs)}` }
   }
 
-  /** Our list is that of the provider's own address; another server has models of its own. */
-  private knowsModels(base: string): boolean {
-    const { entry, settings } = this.options
-    if (settings.models?.length) return true
-    return this.kind === 'remote' && base === entry.baseURL && entry.models.length > 0
-  }
-
   private subject(request: Pick<LlmRequest, 'model'>, { base, key, headers }: Endpoint): FailureSubject {
     const { entry, settings, protocol, credentials } = this.options
     const { provider, keys } = entry
@@ -389,7 +363,7 @@ export class WebAdapter extends LlmAdapter {
       base,
       keyFix: settings.apiKey || !keys.length ? undefined : credentials.fix(provider, keys, 'refused'),
       baseVariable: entry.bases[0],
-      models: this.knowsModels(base) ? entry.models.map(model => model.id) : [],
+      models: this.known.isOurs(base) ? entry.models.map(model => model.id) : [],
       secrets: [...(key ? [key] : []), ...writtenSecrets({ headers })],
     }
   }
