@@ -36,7 +36,8 @@ function isObject(text: string): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function expectCoded({ reason, failure }: Answer) {
+function expectCoded({ reason, failure, usage }: Answer) {
+  for (const count of Object.values(usage ?? {})) expect(count === 0 || (count > 0 && count < 2 ** 53)).toBe(true)
   expect(['stop', 'tool-calls', 'max-tokens', 'refusal', 'error']).toContain(reason)
   if (reason !== 'error') return expect(failure).toBeUndefined()
   expect(FAILURE_CODES).toContain(failure?.code)
@@ -195,6 +196,8 @@ const damages: fc.Arbitrary<Named> = fc.oneof(
   seed().map(a => named(`cut at ${a}`, bytes => bytes.subarray(0, at(a, bytes.length)))),
 )
 
+const WITH_USAGE = { chat: 'chat/text-usage-chunk', messages: 'messages/usage-cache', responses: 'responses/text' }
+
 const names = (list: readonly RecordedStream[]) => list.map(({ name }) => name)
 const hasCalls = ({ expected }: RecordedStream) => expected.blocks.some(({ type }) => type === 'tool-call')
 
@@ -234,4 +237,18 @@ describe('a damaged stream is a whole answer or a coded failure, and runs no cal
       }
     }
   })
+})
+
+it.each(PROTOCOLS)('a count of %s that is no count changes nothing else of the answer', async protocol => {
+  const { bytes, expected } = streams.find(({ name }) => name === WITH_USAGE[protocol])!
+  const lines = linesOf(bytes)
+  const keys = [...new Set(placesIn(lines).map(({ key }) => key))].filter(key => key.includes('tokens'))
+  expect(keys.length).toBeGreaterThan(2)
+  for (const place of placesIn(lines, keys)) {
+    for (const value of ['1e999', '1e308', '-1', '0.5', '"x"', 'null', '{}']) {
+      const result = await replayer.answer(protocol, [replaced(linesOf(bytes), place, value)])
+      expectCoded(result)
+      expect(result.blocks).toEqual(expected.blocks)
+    }
+  }
 })

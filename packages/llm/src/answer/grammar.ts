@@ -1,7 +1,7 @@
 /** Holds an adapter to the grammar of a stream, and settles what every adapter would otherwise decide for itself. */
 
 import { type AssistantBlock, CallId } from '../message.ts'
-import type { StreamChunk } from '../stream.ts'
+import type { StreamChunk, TokenUsage } from '../stream.ts'
 import { LlmError } from '../web/failure.ts'
 
 interface Block {
@@ -74,7 +74,7 @@ export class Grammar {
       case 'usage':
         if (this.usage) throw this.wrong('usage came twice')
         this.usage = true
-        return chunk
+        return { ...chunk, usage: soundUsage(chunk.usage) }
       case 'finish':
         return this.finish(chunk)
     }
@@ -145,5 +145,20 @@ export class Grammar {
       code: 'MALFORMED_RESPONSE',
       message: `the adapter of ${this.options.provider} broke the order of a stream: ${problem}`,
     })
+  }
+}
+
+/** More tokens than any answer has, or dollars than any costs: a broken number must not end a budget, nor a sum. */
+const MAX_COUNT = 1e12
+
+function soundUsage({ cost, ...counts }: TokenUsage): TokenUsage {
+  const sound = (value: number) => (value > 0 && value <= MAX_COUNT ? Math.round(value) : 0)
+  return {
+    inputTokens: sound(counts.inputTokens),
+    outputTokens: sound(counts.outputTokens),
+    cacheReadTokens: sound(counts.cacheReadTokens),
+    cacheWriteTokens: sound(counts.cacheWriteTokens),
+    reasoningTokens: sound(counts.reasoningTokens),
+    ...(cost !== undefined && cost >= 0 && cost <= MAX_COUNT ? { cost } : {}),
   }
 }
