@@ -25,7 +25,7 @@ export interface Config {
 }
 export const Config: Schema<Config> = Schema.object({
   verb: Schema.union([...VERBS])
-    .required()
+    .default('list')
     .description('What is done'),
   what: Schema.string().default('').description('The provider, or the name of the key'),
   json: Schema.boolean().default(false).description('The list as one JSON object'),
