@@ -37,16 +37,11 @@ afterEach(async () => {
   home[Symbol.dispose]()
 })
 
-/** DeepSeek refuses a message with calls that lacks its reasoning; OpenAI knows no such key. */
+/** DeepSeek refuses a message with calls that lacks its reasoning; that OpenAI knows no such key the server knows. */
 function wantsItsReasoning({ protocol, body }: ModelRequest): string | undefined {
-  if (protocol !== 'chat') return undefined
-  const deepseek = body.model.startsWith('deepseek')
-  for (const { role, tool_calls: calls, reasoning_content: reasoning } of body.messages) {
-    if (role !== 'assistant') continue
-    if (deepseek && calls && reasoning === undefined) return 'reasoning_content must be passed back'
-    if (!deepseek && reasoning !== undefined) return 'reasoning_content is not permitted'
-  }
-  return undefined
+  if (protocol !== 'chat' || !body.model.startsWith('deepseek')) return undefined
+  const bare = body.messages.some(message => message.tool_calls && message.reasoning_content === undefined)
+  return bare ? 'The reasoning_content in the thinking mode must be passed back to the API.' : undefined
 }
 
 async function boot() {

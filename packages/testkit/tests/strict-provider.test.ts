@@ -155,6 +155,16 @@ describe('the strict provider refuses', () => {
       "Unsupported parameter: 'temperature' is not supported with this model.",
       'unsupported_parameter',
     ],
+    [
+      'a field that OpenAI does not know',
+      hello({ model: 'gpt-4o', thinking: { type: 'enabled' } }),
+      'Unrecognized request argument supplied: thinking',
+    ],
+    [
+      'reasoning in a message to OpenAI',
+      hello({ model: 'gpt-5', messages: [user, { role: 'assistant', content: 'a', reasoning_content: 'r' }, user] }),
+      "Additional properties are not allowed ('reasoning_content' was unexpected) - 'messages.1'",
+    ],
     ['stream options without a stream', hello({ stream: false, stream_options: {} }), 'stream_options without stream'],
     ['an empty list of tools', offering(), 'tools is not a list with at least one tool'],
     [

@@ -1,7 +1,17 @@
 /** The strict provider of chat completions: what it refuses, and with which words. */
 
 import { isImageUrl } from './picture.ts'
-import { isBlank, isObject, type Json, NAME, needWindow, parsed, refuse, type StrictRules } from './refusal.ts'
+import {
+  isBlank,
+  isObject,
+  type Json,
+  NAME,
+  needWindow,
+  onlyKeys,
+  parsed,
+  refuse,
+  type StrictRules,
+} from './refusal.ts'
 import { checkParameters } from './strict-schema.ts'
 
 /** Their thoughts stand among the parts of the content. */
@@ -9,9 +19,33 @@ const MISTRAL = /m(i|agi)stral/
 /** Models that reason take the output limit by another name, and no temperature. */
 const REASONS = /^(gpt-5(?!.*chat)|o\d)/
 
+/** OpenAI's own models: other servers know further fields, or pass over what they do not know. */
+const OPENAI = /^(gpt-\d|o\d|chatgpt)/
+const FIELDS = [
+  ...['audio', 'frequency_penalty', 'function_call', 'functions', 'logit_bias', 'logprobs', 'max_completion_tokens'],
+  ...['max_tokens', 'messages', 'metadata', 'modalities', 'model', 'n', 'parallel_tool_calls', 'prediction'],
+  ...['presence_penalty', 'prompt_cache_key', 'prompt_cache_retention', 'reasoning_effort', 'response_format'],
+  ...['safety_identifier', 'seed', 'service_tier', 'stop', 'store', 'stream', 'stream_options', 'temperature'],
+  ...['tool_choice', 'tools', 'top_logprobs', 'top_p', 'user', 'verbosity', 'web_search_options'],
+]
+const MESSAGE_FIELDS = [
+  ...['annotations', 'audio', 'content', 'function_call', 'name', 'refusal', 'role', 'tool_call_id', 'tool_calls'],
+]
+
+function checkFields(body: Json) {
+  onlyKeys(body, FIELDS, key => `Unrecognized request argument supplied: ${key}`)
+  const messages = Array.isArray(body['messages']) ? body['messages'] : []
+  for (const [index, message] of messages.entries()) {
+    if (!isObject(message)) continue
+    const say = (key: string) => `Additional properties are not allowed ('${key}' was unexpected) - 'messages.${index}'`
+    onlyKeys(message, MESSAGE_FIELDS, say)
+  }
+}
+
 export function checkChat(body: Json, size: number, rules: StrictRules) {
   const { model, stream, temperature } = body
   if (typeof model !== 'string' || !model) refuse('model is missing')
+  if (OPENAI.test(model)) checkFields(body)
   if (stream !== undefined && typeof stream !== 'boolean') refuse('stream is not a boolean')
   if (body['stream_options'] !== undefined && stream !== true) refuse('stream_options without stream')
   for (const key of ['max_tokens', 'max_completion_tokens']) {
