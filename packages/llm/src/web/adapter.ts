@@ -36,6 +36,8 @@ type Headers = Readonly<Record<string, string>>
 const MAX_ERROR_BYTES = 64 * 1024
 /** A provider that has said why it stopped may still send usage and its end mark; one that does neither is done. */
 const FINISHED_MS = 5_000
+/** So many times the wait for a first event may a provider send events in which nothing is said, such as `ping`. */
+const SIGNS_OF_LIFE = 3
 /** How often a protocol may say a refused request in another way. */
 const MAX_AMENDMENTS = 4
 
@@ -252,10 +254,14 @@ export class WebAdapter extends LlmAdapter {
     spentMs: number,
   ): AsyncGenerator<StreamChunk> {
     const { firstEventMs, idleMs } = this.options.limits
+    const finishedMs = Math.min(FINISHED_MS, idleMs)
     const limits = () => ({
       firstMs: Math.max(1, firstEventMs - spentMs),
-      idleMs: reader.finished ? Math.min(FINISHED_MS, idleMs) : idleMs,
+      idleMs: reader.finished ? finishedMs : idleMs,
     })
+    const quietMs = firstEventMs * SIGNS_OF_LIFE
+    let quietSince = performance.now()
+    let finished = false
     let done = false
     try {
       for await (const events of readEvents(response, limits)) {
@@ -265,8 +271,15 @@ export class WebAdapter extends LlmAdapter {
           // What stands behind the end is not read, whether it came along with it or later.
           if (done || reader.ended) break
         }
-        yield* reader.flush()
+        const said = reader.flush()
+        yield* said
         if (done || reader.ended) break
+        const now = performance.now()
+        if (said.length || finished !== reader.finished) {
+          quietSince = now
+          finished = reader.finished
+        } else if (finished && now - quietSince > finishedMs) break
+        else if (now - quietSince > quietMs) throw this.onlyAlive(subject, quietMs)
       }
     } catch (error) {
       if (error instanceof NoEventsError) this.takeWhole(reader, error, subject)
@@ -342,6 +355,13 @@ export class WebAdapter extends LlmAdapter {
     if (error instanceof LlmError) return error
     if (error instanceof AnswerError) return new LlmError(failureFromErrorObject(error.error, subject))
     return new LlmError(this.waitedTooLong(error, subject) ?? failureFromNetwork(error, subject), error)
+  }
+
+  private onlyAlive({ provider }: FailureSubject, ms: number): LlmError {
+    return new LlmError({
+      code: 'TIMEOUT',
+      message: `${provider} has sent nothing for ${spell(ms)} but signs that it is still there`,
+    })
   }
 
   private waitedTooLong(error: unknown, { provider }: FailureSubject): LlmFailure | undefined {
