@@ -47,6 +47,8 @@ export class CredentialFile {
       found = lstatSync(this.path, { bigint: true, throwIfNoEntry: false })
       mark = found ? markOf(found) : ''
     } catch (error) {
+      // The home is a file: nothing can be stored there, as whoever wants to write there says.
+      if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return ABSENT
       return this.refused(diskError(error, 'cannot look at the stored credentials', this.path))
     }
     if (this.last?.mark === mark && mark !== '') return this.last.reading
