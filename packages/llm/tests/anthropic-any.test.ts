@@ -83,12 +83,14 @@ const message: fc.Arbitrary<Message> = fc.oneof(
     .map(([content, picture]) =>
       createUserMessage({ content: [picture, { type: 'text', text: content }], source: { kind: 'user' } }),
     ),
-  text.map((content): Message => ({
-    id: newMessageId(),
-    role: 'system',
-    content: [{ type: 'text', text: content }],
-    source: { kind: 'plugin', plugin: 'test' },
-  })),
+  text.map(
+    (content): Message => ({
+      id: newMessageId(),
+      role: 'system',
+      content: [{ type: 'text', text: content }],
+      source: { kind: 'plugin', plugin: 'test' },
+    }),
+  ),
 )
 const tool: fc.Arbitrary<ToolSchema> = fc.record({
   name,
