@@ -53,7 +53,7 @@ describe('a stream that breaks off is a coded failure, or was whole already', ()
     for (const call of runnable(cut)) expect(expected.blocks).toContainEqual(expect.objectContaining(call))
   }
 
-  it.each(['chat/calls-without-ids', 'messages/text-after-call', 'responses/call-without-deltas'])(
+  it.each(['chat/calls-in-one-chunk', 'messages/call-whole-at-its-start', 'responses/call-without-deltas'])(
     '%s: at every byte',
     async name => {
       const stream = streams.find(one => one.name === name)!
