@@ -3,7 +3,7 @@
 import type { Context } from '@cambium/core'
 import Schema from 'schemastery'
 import { ANTHROPIC } from './anthropic/models.ts'
-import { Messages, type MessagesOptions } from './anthropic/protocol.ts'
+import type { MessagesOptions } from './anthropic/protocol.ts'
 import type {} from './index.ts'
 import { lookUpModel } from './models/table.ts'
 import type { ModelInfo } from './stream.ts'
@@ -57,7 +57,10 @@ export function apply(ctx: Context, config: Config) {
     const entry = { ...written, baseURL: withVersion(written.baseURL, '/v1') }
     const { authorization = 'x-api-key', cache = '5m', thinking } = settings
     const info = (model: string): ModelInfo => ({ ...lookUpModel(model), ...adapter.info(model), id: model })
-    const protocol = new Messages({ authorization, cache, thinking, info })
+    const protocol = async () => {
+      const { Messages } = await import('./anthropic/protocol.ts')
+      return new Messages({ authorization, cache, thinking, info })
+    }
     const credentials = credentialsOf(ctx)
     const adapter: WebAdapter = new WebAdapter({ entry, settings, protocol, transport, limits: config, credentials })
     llm.registerAdapter(entry.provider, adapter)

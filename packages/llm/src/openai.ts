@@ -5,7 +5,6 @@ import Schema from 'schemastery'
 import type {} from './index.ts'
 import { DIALECT, type Dialect, EFFORT_SPELLINGS, REASONING_KEYS } from './openai/dialect.ts'
 import { PRESETS } from './openai/presets.ts'
-import { ChatCompletions } from './openai/protocol.ts'
 import { WebAdapter } from './web/adapter.ts'
 import { credentialsOf } from './web/credentials.ts'
 import { HttpTransport } from './web/http.ts'
@@ -55,6 +54,7 @@ export function apply(ctx: Context, config: Config) {
   const transport = new HttpTransport()
   ctx.effect(() => () => transport.dispose(), 'http connections')
   const { llm } = ctx
+  const warn = (text: string) => ctx.logger.warn(text)
   for (const { entry, settings } of providersOf(PRESETS, config, base => ({ ...base, dialect: DIALECT }))) {
     const like = settings?.like === undefined ? entry : PRESETS.find(({ provider }) => provider === settings.like)
     llm.registerAdapter(
@@ -62,7 +62,10 @@ export function apply(ctx: Context, config: Config) {
       new WebAdapter({
         entry,
         settings: settings ?? {},
-        protocol: new ChatCompletions((like ?? entry).dialect, quirksOf(settings), text => ctx.logger.warn(text)),
+        protocol: async () => {
+          const { ChatCompletions } = await import('./openai/protocol.ts')
+          return new ChatCompletions((like ?? entry).dialect, quirksOf(settings), warn)
+        },
         transport,
         limits: config,
         credentials: credentialsOf(ctx),

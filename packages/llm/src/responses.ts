@@ -4,7 +4,6 @@ import type { Context } from '@cambium/core'
 import Schema from 'schemastery'
 import type {} from './index.ts'
 import { OPENAI, officialIsMeant } from './responses/openai.ts'
-import { Responses } from './responses/protocol.ts'
 import { WebAdapter, type WebAdapterOptions } from './web/adapter.ts'
 import { credentialsOf } from './web/credentials.ts'
 import { HttpTransport } from './web/http.ts'
@@ -46,11 +45,14 @@ export function apply(ctx: Context, config: Config) {
   const credentials = credentialsOf(ctx)
   for (const { entry, settings = {} } of providersOf([OPENAI], config, base => base)) {
     const { reasoning, apiVersion, keyHeader = azureHeader(entry.baseURL) } = settings
-    const protocol = new Responses({
-      ...(reasoning === undefined ? {} : { reasoning }),
-      ...(apiVersion ? { apiVersion } : {}),
-      ...(keyHeader ? { keyHeader } : {}),
-    })
+    const protocol = async () => {
+      const { Responses } = await import('./responses/protocol.ts')
+      return new Responses({
+        ...(reasoning === undefined ? {} : { reasoning }),
+        ...(apiVersion ? { apiVersion } : {}),
+        ...(keyHeader ? { keyHeader } : {}),
+      })
+    }
     const options: WebAdapterOptions = { entry, settings, protocol, transport, limits: config, credentials }
     const official = entry.provider === OPENAI.provider && !settings.baseURL && !settings.apiKey
     llm.registerAdapter(entry.provider, official ? new OfficialAdapter(options) : new WebAdapter(options))

@@ -48,7 +48,7 @@ export class Fallback {
   /** @throws `LLM_UNKNOWN_ROUTE` for a route whose provider nobody offers */
   constructor(options: FallbackOptions) {
     this.options = options
-    const providers = options.llm.list().map(({ provider }) => provider)
+    const providers = options.fallback.length ? options.llm.list().map(({ provider }) => provider) : []
     this.routes = options.fallback.map((written, at) => {
       const slash = written.indexOf('/')
       const route = { provider: written.slice(0, slash), model: written.slice(slash + 1) }

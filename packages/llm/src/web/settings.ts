@@ -115,3 +115,10 @@ export function toModel(value: string | ModelConfig): ModelInfo {
     ...(read === undefined || written === undefined ? {} : { price: { input: read, output: written, ...cache } }),
   }
 }
+
+/** What the configuration itself says that lets somebody in: a key, the token of a header. */
+export function writtenSecrets({ apiKey, headers = {} }: ProviderSettings): string[] {
+  const named = Object.entries(headers).filter(([name]) => /auth|key|token|secret|cookie/i.test(name))
+  const values = named.map(([, value]) => value.replace(/^[A-Za-z]+\s+/, '').trim())
+  return [...(apiKey ? [apiKey.trim()] : []), ...values]
+}

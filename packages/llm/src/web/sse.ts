@@ -97,3 +97,6 @@ function isJson(text: string): boolean {
     return false
   }
 }
+
+/** A wait in words. */
+export const spell = (ms: number) => (ms < 1000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`)
