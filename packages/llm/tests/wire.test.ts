@@ -1,7 +1,7 @@
 /** What servers and what stands before them really send, and how long they may: for every protocol the same. */
 
-import type { AddressInfo } from 'node:net'
-import { createServer, type Server, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import type { Context } from '@cambium/core'
 import * as anthropic from '@cambium/llm/anthropic'
 import * as openai from '@cambium/llm/openai'
@@ -103,5 +103,93 @@ describe.each(Object.keys(WIRE) as Name[])('a provider of %s', protocol => {
     }
     const got = await answer(await provider(protocol, say, { firstEventMs: 500, idleMs: 200 }))
     expect([got.text, got.reason]).toEqual(['hi', 'stop'])
+  })
+})
+
+describe('a server', () => {
+  const good = delta({ content: 'hi' }) + delta({}, 'stop')
+  const OK = 'HTTP/1.1 200 OK\r\nconnection: close\r\n'
+  const reply =
+    (head: string, body: string | Buffer = '') =>
+    async (config?: object) => {
+      const say = (socket: Socket) => {
+        socket.write(`${head}\r\n`)
+        socket.end(body)
+      }
+      return answer(await provider('openai', say, config))
+    }
+
+  it.each([
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+  ])('that compresses unasked is understood: %s', async (coding, compress) => {
+    const head = `${OK}content-encoding: ${coding}\r\n`
+    expect((await reply(head, compress(good))()).text).toBe('hi')
+    const refused = await reply(head.replace('200 OK', '400 Bad'), compress('{"error":{"message":"no such thing"}}'))()
+    expect(refused.failure?.message).toBe('test refused the request (400): no such thing')
+    const cut = await reply(head, compress(good).subarray(0, -12))()
+    expect(['TRANSPORT', 'STREAM_CLOSED']).toContain(cut.failure?.code)
+  })
+
+  it('that encodes in a way that nobody reads is named', async () => {
+    const { failure } = await reply(`${OK}content-encoding: exotic\r\n`, good)()
+    expect(failure).toMatchObject({ code: 'TRANSPORT', message: /its body is encoded as "exotic"/ })
+  })
+
+  it('that sends us on is not followed, and the person told where it points', async () => {
+    const { failure } = await reply(
+      'HTTP/1.1 307 Go\r\nconnection: close\r\nlocation: https://me:pw@other.example/v1/x?token=abc\r\n',
+    )()
+    expect(failure?.code).toBe('INVALID_REQUEST')
+    expect(failure?.message).toBe('test sends its callers on to https://***@other.example/v1/x?token=*** (307)')
+    expect(failure?.fix).toMatch(/^correct the base address http:.*; nothing was sent to the other one$/)
+  })
+
+  it('that sends events without data, or space around its end mark, is understood', async () => {
+    const body = `data:\n\nevent: ping\ndata: \n\n${good}data: [DONE] \n\n`
+    expect(await reply(OK, body)()).toMatchObject({ text: 'hi', reason: 'stop' })
+  })
+
+  it('that does not stream may answer at length', async () => {
+    const content = 'word '.repeat(100_000)
+    const body = JSON.stringify({ choices: [{ index: 0, message: { content }, finish_reason: 'stop' }] })
+    expect((await reply(OK, body)()).text).toHaveLength(content.length)
+  })
+
+  it('cannot write on the terminal of who reads its refusal, nor make up an id of any length', async () => {
+    const error = { message: '\x1b]0;mine\x07\x1b[31m\u009b2Jred \u202egnp', code: 400 }
+    const body = JSON.stringify({ error, request_id: '\x1b[2J'.repeat(100) })
+    const { failure } = await reply('HTTP/1.1 400 Bad\r\nconnection: close\r\n', body)()
+    expect(failure?.message).toBe('test refused the request (400): ]0;mine [31m 2Jred gnp')
+    expect(failure).not.toHaveProperty('requestId')
+  })
+
+  const MONTH = 31 * 24 * 3_600_000
+  it.each([
+    ['retry-after: 1e309', undefined],
+    ['retry-after: -5', undefined],
+    ['retry-after: 3, 4', undefined],
+    ['retry-after: 99999999999999999999', MONTH],
+    ['retry-after: Fri, 31 Dec 9999 23:59:59 GMT', MONTH],
+    ['retry-after: Wed, 21 Oct 2015 07:28:00 GMT', 0],
+    ['retry-after-ms: \r\nretry-after: 7', 7_000],
+    ['retry-after-ms: Infinity\r\nretry-after: 7', 7_000],
+  ])('that asks for an odd wait: %s', async (header, expected) => {
+    const { failure } = await reply(`HTTP/1.1 429 No\r\nconnection: close\r\n${header}\r\n`)()
+    expect(failure?.code).toBe('RATE_LIMIT')
+    expect(failure?.retryAfterMs).toBe(expected)
+  })
+
+  it('may be asked many times at once under one signal, without a warning of Node', async () => {
+    const warnings: Error[] = []
+    const hear = (warning: Error) => void warnings.push(warning)
+    process.on('warning', hear)
+    const root = await provider('openai', socket => socket.end(`${OK}\r\n${good}`))
+    const { signal } = new AbortController()
+    await Promise.all(Array.from({ length: 12 }, () => answer(root, { signal })))
+    await new Promise(setImmediate)
+    process.off('warning', hear)
+    expect(warnings).toEqual([])
   })
 })

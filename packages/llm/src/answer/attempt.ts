@@ -1,5 +1,6 @@
 /** One attempt at a provider as its consumer sees it: in order, ending by a `finish`, never throwing, cancelled at once. */
 
+import { setMaxListeners } from 'node:events'
 import { sleep } from '@cambium/core'
 import type { LlmAdapter } from '../adapter.ts'
 import type { LlmFailure, LlmRequest, StreamChunk, TokenUsage } from '../stream.ts'
@@ -79,6 +80,8 @@ export class Attempt implements AsyncIterableIterator<StreamChunk, undefined> {
   }
 
   private start(signal: AbortSignal | undefined): AsyncIterator<StreamChunk> {
+    // Any number of requests may have one signal; Node would warn of a leak from the eleventh on.
+    if (signal) setMaxListeners(0, signal)
     signal?.addEventListener('abort', this.aborted)
     const { adapter, request } = this.options
     return adapter.stream({ ...request, signal: this.own.signal })[Symbol.asyncIterator]()

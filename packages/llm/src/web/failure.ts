@@ -58,10 +58,13 @@ export interface FailedResponse {
 export function failureFromResponse(response: FailedResponse, subject: FailureSubject, now = Date.now()): LlmFailure {
   const { status, headers, body } = response
   const error = readProviderError(body)
-  const requestId = first(headers['x-request-id']) ?? first(headers['request-id']) ?? error.requestId
-  const failure = describe(codeOf(status, error), { ...error, status: error.status ?? status }, subject, {
-    retryAfterMs: retryAfter(headers, now),
-  })
+  const requestId = [first(headers['x-request-id']), first(headers['request-id']), error.requestId].find(isToken)
+  const location = status < 400 ? first(headers['location']) : undefined
+  const failure = location
+    ? redirected(location, status, subject)
+    : describe(codeOf(status, error), { ...error, status: error.status ?? status }, subject, {
+        retryAfterMs: retryAfter(headers, now),
+      })
   return { ...failure, status, ...(requestId ? { requestId } : {}) }
 }
 
@@ -70,8 +73,20 @@ export function failureFromErrorObject(value: unknown, subject: FailureSubject):
   const error = readProviderError(isRecord(value) && value['error'] !== undefined ? value : { error: value })
   const failure = describe(codeOf(error.status, error), error, subject, {})
   const { status, requestId } = error
-  return { ...failure, ...(status === undefined ? {} : { status }), ...(requestId ? { requestId } : {}) }
+  return { ...failure, ...(status === undefined ? {} : { status }), ...(isToken(requestId) ? { requestId } : {}) }
 }
+
+/** It is not followed: the key would go to whoever is named there. */
+function redirected(location: string, status: number, { provider, base, secrets }: FailureSubject): LlmFailure {
+  return {
+    code: 'INVALID_REQUEST',
+    message: `${provider} sends its callers on to ${quote(shownAddress(location), secrets, 200)} (${status})`,
+    fix: `correct the base address${base ? ` ${shownAddress(base)}` : ''}; nothing was sent to the other one`,
+  }
+}
+
+/** Something to quote to a provider's support; anything else that is called an id is left out. */
+const isToken = (id: string | undefined): id is string => id !== undefined && /^[\x21-\x7e]{1,200}$/.test(id)
 
 function describe(
   code: LlmFailureCode,
@@ -159,7 +174,7 @@ export function failureFromNetwork(error: unknown, subject: FailureSubject): Llm
     const fix = /EPROTO|ERR_SSL_WRONG_VERSION/.test(code)
       ? 'use http:// if the server does not speak TLS'
       : 'name the certificate authority in NODE_EXTRA_CA_CERTS'
-    return failure(`no trusted TLS connection to ${host}: ${message}`, fix)
+    return failure(`no trusted TLS connection to ${host}: ${quote(message)}`, fix)
   }
   return failure(`the exchange with ${host} failed: ${quote(message, subject.secrets)}`)
 }
@@ -187,9 +202,12 @@ function hostOf(url: string | undefined): string {
 
 const LONGEST_MESSAGE = 500
 
+/** Space, and what moves a cursor or turns text around. */
+const BLANK = /[\s\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu
+
 /** The provider's words on one line, without secrets, cut only then: the rest of one would tell it as well. */
 export function quote(text: string, secrets: readonly string[] = [], maxChars = LONGEST_MESSAGE): string {
-  let out = redact(text.replace(/\s+/g, ' ').trim())
+  let out = redact(text.replace(BLANK, ' ').trim())
   for (const secret of secrets) if (secret.length >= 6) out = out.replaceAll(secret, '***')
   return out.length > maxChars ? `${out.slice(0, maxChars)}…` : out
 }
@@ -215,15 +233,20 @@ export function shownAddress(address: string): string {
 
 /** Milliseconds to wait by `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110 §10.2.3). */
 function retryAfter(headers: FailedResponse['headers'], now: number): number | undefined {
-  const exact = Number(first(headers['retry-after-ms']) ?? Number.NaN)
-  if (exact >= 0) return exact
-  const value = first(headers['retry-after'])?.trim()
-  if (!value) return undefined
-  const seconds = Number(value)
-  if (seconds >= 0) return Math.ceil(seconds * 1000)
-  const date = Date.parse(value)
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now)
+  const exact = first(headers['retry-after-ms'])?.trim() ?? ''
+  if (NUMBER.test(exact)) return bounded(Number(exact))
+  const value = first(headers['retry-after'])?.trim() ?? ''
+  if (NUMBER.test(value)) return bounded(Number(value) * 1000)
+  const date = DATE.test(value) ? Date.parse(value) : Number.NaN
+  return Number.isNaN(date) ? undefined : bounded(Math.max(0, date - now))
 }
+
+const NUMBER = /^\d+(\.\d+)?$/
+const DATE = /^([A-Z][a-z]{2}|\d{4}-)/
+/** No limit fills up later than that; what asks for more, as the year 9999 does, is not to be had for now. */
+const LONGEST_WAIT_MS = 31 * 24 * 3_600_000
+
+const bounded = (ms: number): number => Math.min(Math.ceil(ms), LONGEST_WAIT_MS)
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, sec: 1_000, m: 60_000, min: 60_000, h: 3_600_000 }
 
@@ -233,7 +256,7 @@ function spokenWait(message: string): number | undefined {
   const [, time = ''] = said.exec(message) ?? []
   const parts = [...time.matchAll(/(\d+(?:\.\d+)?) ?(ms|min|m|sec|s|h)/gi)]
   if (!parts.length) return undefined
-  return Math.ceil(parts.reduce((sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit!.toLowerCase()]!, 0))
+  return bounded(parts.reduce((sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit!.toLowerCase()]!, 0))
 }
 
 function spell(ms: number): string {

@@ -4,6 +4,7 @@
  */
 
 import http from 'node:http'
+import { pipeline, type Readable } from 'node:stream'
 import type { HttpsProxyAgent } from 'https-proxy-agent'
 import { getProxyForUrl } from 'proxy-from-env'
 
@@ -136,11 +137,23 @@ function timedOut(code: string): Error {
   })
 }
 
+/** A body without the compression that some proxies put on it unasked. Ending one of the two ends the other. */
+export async function plainBody(body: Readable & Partial<Pick<http.IncomingMessage, 'headers'>>): Promise<Readable> {
+  const coding = body.headers?.['content-encoding']?.trim().toLowerCase()
+  if (!coding || coding === 'identity') return body
+  const { createBrotliDecompress, createGunzip, createInflate } = await import('node:zlib')
+  const known = { br: createBrotliDecompress, deflate: createInflate, gzip: createGunzip, 'x-gzip': createGunzip }
+  const create = Object.hasOwn(known, coding) ? known[coding as keyof typeof known] : undefined
+  if (!create) throw new Error(`its body is encoded as "${coding}", which nobody asked for`)
+  // Whoever reads it is told by its state.
+  return pipeline(body, create(), () => {})
+}
+
 /**
  * What has come of a body, waiting for more if nothing has: all that is buffered, in one piece. Undefined at its end.
  * `waitMs` bounds the wait; then it rejects with {@link AnswerTimeout}.
  */
-export function readBody(body: http.IncomingMessage, waitMs: number): Promise<Buffer | undefined> {
+export function readBody(body: Readable, waitMs: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => settle(() => reject(new AnswerTimeout('nothing came in time'))), waitMs)
     const settle = (act: () => void) => {
@@ -168,8 +181,9 @@ export async function readText(body: http.IncomingMessage, maxBytes: number, wai
   let size = 0
   const until = performance.now() + waitMs
   try {
+    const plain = await plainBody(body)
     while (size < maxBytes) {
-      const chunk = await readBody(body, Math.max(1, until - performance.now()))
+      const chunk = await readBody(plain, Math.max(1, until - performance.now()))
       if (!chunk) break
       chunks.push(chunk)
       size += chunk.length

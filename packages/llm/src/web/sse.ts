@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
-import { AnswerTimeout, readBody } from './http.ts'
+import { AnswerTimeout, plainBody, readBody } from './http.ts'
 
 export interface EventLimits {
   /** Until the first event. */
@@ -13,7 +13,7 @@ export interface EventLimits {
 
 /** No provider's event comes near it; a stream that never ends a line must not fill the memory. */
 const MAX_EVENT_CHARS = 32 * 2 ** 20
-/** What is kept of a body that holds no event at all, to say what it was. */
+/** What is kept of a body that holds no event at all, to say what it was; of JSON all, which may be a whole answer. */
 const MAX_STRAY_CHARS = 64 * 1024
 
 /** Rejection when a stream was silent for too long; `begun` tells whether an event had come before. */
@@ -50,19 +50,24 @@ export async function* readEvents(
   let silentMs = 0
   let stray = ''
   const parser = createParser({
-    onEvent: event => events.push(event),
+    onEvent: event => {
+      // One without data is none (HTML §9.2.6), and space around JSON or `[DONE]` means nothing.
+      const data = event.data.trim()
+      if (data) events.push(data === event.data ? event : { ...event, data })
+    },
     onError: error => {
       overlong ||= error.type === 'max-buffer-size-exceeded'
     },
     maxBufferSize: MAX_EVENT_CHARS,
   })
+  const plain = await plainBody(body)
   for (;;) {
     const { firstMs, idleMs } = limits()
     const limit = begun ? idleMs : firstMs
     const asked = performance.now()
     let chunk: Buffer | undefined
     try {
-      chunk = await readBody(body, Math.max(1, limit - silentMs))
+      chunk = await readBody(plain, Math.max(1, limit - silentMs))
     } catch (error) {
       throw error instanceof AnswerTimeout ? new SilenceError(begun, limit) : error
     }
@@ -72,7 +77,8 @@ export async function* readEvents(
     // A body that ends without its last empty line still ends an event, since servers exist that cut it; half an event is none.
     if (!chunk) events = events.filter(event => event.data === '[DONE]' || isJson(event.data))
     if (overlong) throw new NoEventsError('')
-    if (!begun && stray.length < MAX_STRAY_CHARS) stray += text.slice(0, MAX_STRAY_CHARS)
+    const most = /^\s*\{/.test(stray) ? MAX_EVENT_CHARS : MAX_STRAY_CHARS
+    if (!begun && stray.length < most) stray += text.slice(0, most)
     if (events.length) {
       begun = true
       silentMs = 0
