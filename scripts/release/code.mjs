@@ -14,8 +14,21 @@ import { root } from './modules.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 
-/** Besides the rows of the default tree and the commands: what `cambium run` loads by itself. */
-const START = ['packages/cli/src/run.ts', 'packages/cli/src/headless.ts', 'packages/loader/src/commands/start.ts']
+/**
+ * Besides the rows of the default tree and the commands: what `cambium run` loads by itself, and what its first request
+ * does. Modules that are in this file and not used cost next to nothing; one of its own costs a look at the disk, and its
+ * code is kept by no cache.
+ */
+const START = [
+  'packages/cli/src/run.ts',
+  'packages/cli/src/headless.ts',
+  'packages/loader/src/commands/start.ts',
+  'packages/llm/src/web/exchange.ts',
+  'packages/llm/src/web/listing.ts',
+  'packages/llm/src/anthropic/protocol.ts',
+  'packages/llm/src/openai/protocol.ts',
+  'packages/llm/src/responses/protocol.ts',
+]
 
 export async function writeCode(out, modules, chunks) {
   const start = closure(startChunks(modules, chunks), chunks)

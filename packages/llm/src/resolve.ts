@@ -73,8 +73,7 @@ async function choose(adapters: Adapters): Promise<Resolved> {
     if (model)
       return { route: { provider, model }, notice: `no key is set, so ${provider}/${model} on this machine is used` }
   }
-  const fixes = [...adapters].flatMap(([, adapter]) => adapter.credentialFix() ?? [])
-  const fix = fixes.length ? fixes[0]! : 'mount an adapter with a key'
+  const fix = firstFix(adapters) ?? 'mount an adapter with a key'
   for (const [provider, adapter] of adapters) {
     if (adapter.kind !== 'demo') continue
     const model = adapter.models()[0]?.id ?? 'demo'
@@ -90,6 +89,14 @@ async function choose(adapters: Adapters): Promise<Resolved> {
       fix: `${fix} (or the key of another provider), start Ollama or LM Studio, or name a model with provider/model`,
     },
   )
+}
+
+function firstFix(adapters: Adapters): string | undefined {
+  for (const adapter of adapters.values()) {
+    const fix = adapter.credentialFix()
+    if (fix) return fix
+  }
+  return undefined
 }
 
 /** What is taken when nobody names one; where that is not known and nobody tells, why. */

@@ -161,9 +161,13 @@ const VENDORS: readonly Vendor[] = [
   },
 ]
 
+type Facts = Omit<ModelInfo, 'id'>
+
 interface Known {
-  readonly facts: Omit<ModelInfo, 'id'>
+  readonly cells: readonly string[]
   readonly providers: readonly string[]
+  /** Read from the cells when they are asked for: a start asks for one model of all these. */
+  facts?: Facts
 }
 
 let byName: ReadonlyMap<string, Known> | undefined
@@ -173,25 +177,28 @@ function table(): ReadonlyMap<string, Known> {
   const known = new Map<string, Known>()
   for (const { providers, models } of VENDORS) {
     for (const line of models.trim().split('\n')) {
-      const [names = '', context = '', output = '', images = '', efforts = '', prices = ''] = line
-        .split('|')
-        .map(cell => cell.trim())
-      const [usual, long] = prices.split('>')
-      const price = priceOf(usual)
-      const [tokens, ...above] = long?.trim().split(' ') ?? []
-      const beyond = priceOf(above.join(' '))
-      const facts = {
-        ...(context ? { contextWindow: Number(context) } : {}),
-        ...(output ? { maxOutputTokens: Number(output) } : {}),
-        ...(images ? { input: images === 'yes' ? (['text', 'image'] as const) : (['text'] as const) } : {}),
-        ...(efforts ? { efforts: efforts.split(' ') } : {}),
-        ...(price ? { price: beyond ? { ...price, above: { tokens: Number(tokens), ...beyond } } : price } : {}),
-      }
-      for (const name of names.split(',')) known.set(plain(name), { facts, providers })
+      const [names = '', ...cells] = line.split('|')
+      const model = { cells, providers }
+      for (const name of names.split(',')) known.set(plain(name), model)
     }
   }
   byName = known
   return known
+}
+
+function factsOf(cells: readonly string[]): Facts {
+  const [context, output, images, efforts, prices = ''] = cells.map(cell => cell.trim())
+  const [usual, long] = prices.split('>')
+  const price = priceOf(usual)
+  const [tokens, ...above] = long?.trim().split(' ') ?? []
+  const beyond = priceOf(above.join(' '))
+  return {
+    ...(context ? { contextWindow: Number(context) } : {}),
+    ...(output ? { maxOutputTokens: Number(output) } : {}),
+    ...(images ? { input: images === 'yes' ? (['text', 'image'] as const) : (['text'] as const) } : {}),
+    ...(efforts ? { efforts: efforts.split(' ') } : {}),
+    ...(price ? { price: beyond ? { ...price, above: { tokens: Number(tokens), ...beyond } } : price } : {}),
+  }
 }
 
 function priceOf(text = '') {
@@ -212,6 +219,7 @@ function priceOf(text = '') {
 export function lookUpModel(id: string, provider?: string): ModelInfo | undefined {
   const known = table().get(plain(id)) ?? table().get(undated(plain(id)))
   if (!known) return undefined
+  known.facts ??= factsOf(known.cells)
   const { price, ...facts } = known.facts
   const own = provider === undefined || known.providers.includes(provider)
   return { id, ...facts, ...(price && own ? { price } : {}) }
