@@ -48,6 +48,8 @@ export async function askHidden(
       }
       signal.addEventListener('abort', abort)
       keyboard.on('data', data).on('end', over).on('close', over).on('error', fail)
+      // A question before this one has paused it, and a listener alone does not undo that.
+      keyboard.resume()
       if (keyboard.readableEnded || keyboard.destroyed) over()
     })
   } finally {

@@ -118,7 +118,7 @@ class AuthRun {
       ask: async (question, { hidden = false } = {}) => {
         const keyboard = surface.input?.keyboard
         if (!keyboard) throw usageError(`the login to ${id} has to ask something, and there is nobody`)
-        const shown = `${escapeControls(question)} `
+        const shown = `${escapeControls(question.trimEnd())} `
         if (!hidden) return (await import('./ask.ts')).ask(keyboard, surface.notes, shown)
         const typed = await (await import('./ask-hidden.ts')).askHidden(keyboard, surface.notes, shown, signal)
         if (typed === undefined) stop.abort()

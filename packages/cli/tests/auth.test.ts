@@ -315,6 +315,25 @@ describe('cambium auth login', () => {
     expect((await bench.run(['hello'])).code).toBe(1)
   })
 
+  test('asks one thing after the other, seen and unseen, on one terminal', async () => {
+    const questions = `
+          const said = []
+          for (const hidden of [false, true, true, false]) said.push(await io.ask('Word ' + said.length + ': ', { hidden }))
+          return { data: { token: said.join('-') } }`
+    bench.home.write('acme.mjs', plugin.replace(/ +return \{ data.*\n/, questions))
+    const { keys: input, modes } = keyboard()
+    const host = testHost({ cwd: bench.folder.path, stderr: new Sink(true) })
+    Object.assign(host, { keyboard: input })
+    const code = main(['auth', 'login', 'openai'], host)
+    for (const [at, word] of ['a', 'b', 'c', 'd'].entries()) {
+      await host.stderr.contains(new RegExp(`Word ${at}: $`))
+      input.write(`${word}\n`)
+    }
+    expect(await code).toBe(0)
+    expect(modes).toEqual([true, false, true, false])
+    expect(JSON.parse(readFileSync(file(), 'utf8')).grants.openai.data).toEqual({ token: 'a-b-c-d' })
+  })
+
   test('without anybody to ask, or a plugin that offers one, says so', async () => {
     expect((await auth(['login', 'openai'])).stderr).toContain('has to ask something, and there is nobody')
     const { code, stderr } = await auth(['login', 'groq'])
