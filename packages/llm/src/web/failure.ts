@@ -3,6 +3,7 @@
 import { errorMessage, isHarnessError, redact } from '@cambium/core'
 import { FAILURE_CODES, type LlmFailure, type LlmFailureCode } from '../stream.ts'
 import { codeOf, isRecord, type ProviderError, readProviderError } from './failure-code.ts'
+import { ProxyError } from './proxy-error.ts'
 
 /** What an adapter throws; the service turns it into the `finish` that carries `failure`. */
 export class LlmError extends Error {
@@ -145,6 +146,7 @@ function describe(
 
 /** The failure behind an error of `node:http`, `node:net`, `node:tls` or `node:dns`. */
 export function failureFromNetwork(error: unknown, subject: FailureSubject): LlmFailure {
+  if (error instanceof ProxyError) return failureOfProxy(error, subject)
   const { code, message } = networkError(error)
   const host = hostOf(subject.url)
   const address = subject.baseVariable ? `, or correct ${subject.baseVariable}` : ''
@@ -177,6 +179,29 @@ export function failureFromNetwork(error: unknown, subject: FailureSubject): Llm
     return failure(`no trusted TLS connection to ${host}: ${quote(message)}`, fix)
   }
   return failure(`the exchange with ${host} failed: ${quote(message, subject.secrets)}`)
+}
+
+const PROXIES = 'HTTPS_PROXY and HTTP_PROXY'
+
+function failureOfProxy({ host, status, cause }: ProxyError, subject: FailureSubject): LlmFailure {
+  if (host === undefined) {
+    return {
+      code: 'TRANSPORT',
+      message: 'the address of the proxy in the environment cannot be used',
+      fix: `write ${PROXIES} as http://user:password@host:port, a % in the login as %25`,
+    }
+  }
+  const { message } = failureFromNetwork(cause, { ...subject, url: `http://${host}` })
+  const why = status === undefined ? message : `it answered ${status || 'with no status'}`
+  return {
+    code: status === 407 ? 'AUTH' : 'TRANSPORT',
+    message: `no way to ${hostOf(subject.url)} through the proxy ${host}: ${why}`,
+    fix:
+      status === 407
+        ? `correct the login of the proxy in ${PROXIES}`
+        : `check ${PROXIES}; what needs no proxy is named in NO_PROXY`,
+    ...(status ? { status } : {}),
+  }
 }
 
 function networkError(error: unknown): { code: string | undefined; message: string } {

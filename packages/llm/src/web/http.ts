@@ -5,8 +5,8 @@
 
 import http from 'node:http'
 import { pipeline, type Readable } from 'node:stream'
-import type { HttpsProxyAgent } from 'https-proxy-agent'
 import { getProxyForUrl } from 'proxy-from-env'
+import { ProxyError } from './proxy-error.ts'
 
 export interface HttpRequest {
   readonly url: URL
@@ -36,20 +36,37 @@ export class HttpTransport {
   async send(request: HttpRequest): Promise<http.IncomingMessage> {
     const { url, signal } = request
     const secure = url.protocol === 'https:'
-    const proxy = isLoopback(url.hostname) ? '' : getProxyForUrl(url)
+    const proxy = proxyFor(url)
     // Loaded for the first https address only: it brings TLS along.
     const { request: start } = secure ? (await import('node:https')).default : http
     const agent = await this.agent(secure, proxy)
     signal?.throwIfAborted()
     return new Promise((resolve, reject) => {
-      const outgoing = start({ ...target(url, proxy), ...options(request, proxy), agent })
+      const opening = new AbortController()
+      const way = { agent, opening: opening.signal }
+      const outgoing = start({ ...target(url, proxy), ...options(request, proxy), ...way } as http.RequestOptions)
       // Once there is an answer its body is ended instead: the connection of a whole one is no longer ours to break.
       let ending: { destroy(error?: Error): unknown } = outgoing
-      const fail = (error: unknown) => void ending.destroy(error as Error)
+      let through = !proxy
+      const lost = (error: unknown) => {
+        reject(through || signal?.aborted ? error : new ProxyError(proxy?.host, { cause: error }))
+      }
+      const fail = (error: unknown) => {
+        lost(error)
+        ending.destroy(error as Error)
+        opening.abort()
+      }
+      const refused = (status: number) => {
+        reject(new ProxyError(proxy?.host, { status }))
+        fail(new Error('refused by the proxy'))
+      }
       const connect = setTimeout(() => fail(timedOut('CONNECT_TIMEOUT')), request.connectMs)
       const answer = setTimeout(() => fail(new AnswerTimeout('no answer in time')), request.answerMs)
       const abort = () => fail(signal?.reason instanceof Error ? signal.reason : new Error('aborted'))
-      const connected = () => clearTimeout(connect)
+      const connected = () => {
+        through = true
+        clearTimeout(connect)
+      }
       const headersCame = () => {
         clearTimeout(connect)
         clearTimeout(answer)
@@ -59,19 +76,24 @@ export class HttpTransport {
         if (outgoing.reusedSocket) connected()
         else socket.once(secure ? 'secureConnect' : 'connect', connected)
       })
+      outgoing.on('proxyConnect', ({ statusCode }: { statusCode: number }) => {
+        through = statusCode === 200
+        if (!through) refused(statusCode)
+      })
       outgoing.on('response', response => {
         headersCame()
+        if (proxy && response.statusCode === 407) return refused(407)
         ending = response
         // A body that nobody reads at that moment may break as well; whoever reads it next is told by its state.
         response.on('error', () => {})
         resolve(response)
       })
       // Stays for the whole exchange: an error after the answer began is the body's, and must not go unheard here.
-      outgoing.on('error', reject)
+      outgoing.on('error', lost)
       outgoing.on('close', () => {
         headersCame()
         signal?.removeEventListener('abort', abort)
-        reject(timedOut('ECONNRESET'))
+        lost(timedOut('ECONNRESET'))
       })
       outgoing.end(request.body)
     })
@@ -83,16 +105,16 @@ export class HttpTransport {
     this.agents.clear()
   }
 
-  private async agent(secure: boolean, proxy: string): Promise<http.Agent> {
-    const key = `${secure} ${secure ? proxy : ''}`
+  private async agent(secure: boolean, proxy: URL | undefined): Promise<http.Agent> {
+    const key = `${secure} ${secure ? (proxy?.href ?? '') : ''}`
     const known = this.agents.get(key)
     if (known) return known
     const settings = { keepAlive: true, timeout: IDLE_MS }
     let agent: http.Agent
     if (!secure) agent = new http.Agent(settings)
     else if (proxy) {
-      const { HttpsProxyAgent: Tunnel } = await import('https-proxy-agent')
-      agent = new Tunnel(proxy, settings) as HttpsProxyAgent<string> as unknown as http.Agent
+      const { Tunnel } = await import('./tunnel.ts')
+      agent = new Tunnel(proxy.href, settings) as unknown as http.Agent
     } else agent = new (await import('node:https')).default.Agent(settings)
     const raced = this.agents.get(key)
     if (raced) agent.destroy()
@@ -111,20 +133,40 @@ export function isLoopback(hostname: string): boolean {
   return /^(localhost|.*\.localhost|127(\.\d+){3}|\[?::1\]?|0\.0\.0\.0)$/i.test(hostname)
 }
 
-function target(url: URL, proxy: string): http.RequestOptions {
+/** The proxy that the environment names for an address. @throws ProxyError for one that cannot be used */
+function proxyFor(url: URL): URL | undefined {
+  const found = isLoopback(url.hostname) ? '' : getProxyForUrl(url)
+  if (!found) return undefined
+  // One that is written as `host:port` gets the scheme of what is asked for; it means `http:`, as everywhere else.
+  const address = Object.values(process.env).includes(found) ? found : found.replace(/^https:/, 'http:')
+  try {
+    const proxy = new URL(address)
+    decodeURIComponent(proxy.username + proxy.password)
+    if (/^https?:$/.test(proxy.protocol)) return proxy
+  } catch {
+    // What makes no address, or no login, must not be quoted: it may hold a password.
+  }
+  throw new ProxyError(undefined, {})
+}
+
+function target(url: URL, proxy: URL | undefined): http.RequestOptions {
   const hostname = url.hostname.replace(/^\[|\]$/g, '')
   const direct = { protocol: url.protocol, hostname, port: url.port, path: url.pathname + url.search }
   if (url.protocol === 'https:' || !proxy) return direct
   // A plain exchange through a proxy names the whole address (RFC 9112 §3.2.2).
-  const via = new URL(proxy)
-  return { protocol: 'http:', hostname: via.hostname, port: via.port || '80', path: url.href }
+  return {
+    protocol: 'http:',
+    hostname: proxy.hostname.replace(/^\[|\]$/g, ''),
+    port: proxy.port || '80',
+    path: url.href,
+  }
 }
 
-function options({ url, method, headers, body }: HttpRequest, proxy: string): http.RequestOptions {
+function options({ url, method, headers, body }: HttpRequest, proxy: URL | undefined): http.RequestOptions {
   const all: Record<string, string> = { ...headers, host: url.host }
   if (body) all['content-length'] = String(body.length)
   if (proxy && url.protocol === 'http:') {
-    const { username, password } = new URL(proxy)
+    const { username, password } = proxy
     const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
     if (username) all['proxy-authorization'] = `Basic ${Buffer.from(login).toString('base64')}`
   }
