@@ -727,6 +727,24 @@ describe('a refusal', () => {
     expect(server.requests.map(({ text }) => better(text))).toEqual([false, true])
   })
 
+  it('of cache marks in this request alone does not turn the cache off for others', async () => {
+    const wrong = refuse('messages.0.content.0.cache_control: cache_control cannot be set for empty text blocks')
+    const root = await serve([wrong, 'ok', 'ok'], { strict: false })
+    await ask(root, { messages: [user('x')] })
+    await ask(root, { messages: [user('y')] })
+    expect(server.requests.map(({ text }) => text.includes('cache_control'))).toEqual([true, false, true])
+  })
+
+  it('that is about a moment teaches nothing, whatever it quotes', async () => {
+    const busy = refuse('cannot route `temperature`, cache_control: not supported', 'invalid_request_error', 503)
+    const root = await serve([busy, 'ok'], { strict: false })
+    expect((await ask(root, { messages: [user('x')], temperature: 0.1 })).failure?.code).toBe('SERVER')
+    await ask(root, { messages: [user('x')], temperature: 0.1 })
+    for (const { text } of server.requests)
+      expect(text).toMatch(/temperature.*cache_control|cache_control.*temperature/)
+    expect(server.requests).toHaveLength(2)
+  })
+
   it('that says the same again is told', async () => {
     const root = await serve([{ ...refuse('`temperature` is deprecated for this model.'), times: 9 }], {
       strict: false,

@@ -10,7 +10,9 @@ import { BUDGETS, type ThinkingMode, type Traits, traitsOf } from './models.ts'
 
 export class Lessons {
   /** The provider knows no cache marks. */
-  noCache = false
+  private noCache = false
+  /** By the last message: of requests in which they were wrong, by a provider that may know them. */
+  private readonly unmarked = new WeakSet<Message>()
   private readonly mode: ThinkingMode | undefined
   private readonly learned = new Map<string, Partial<Traits>>()
   private readonly base = new Map<string, Traits>()
@@ -46,8 +48,14 @@ export class Lessons {
     return last !== undefined && this.silenced.has(last)
   }
 
+  marks({ messages }: LlmRequest): boolean {
+    const last = messages[messages.length - 1]
+    return !this.noCache && !(last && this.unmarked.has(last))
+  }
+
   /** True when something was learned. `sent`: the `max_tokens` of the refused request. */
-  learn({ model, messages, effort }: LlmRequest, { message, codes }: ProviderError, sent: number): boolean {
+  learn(request: LlmRequest, { message, codes }: ProviderError, sent: number): boolean {
+    const { model, messages, effort } = request
     if (!codes.includes('invalid_request_error') && codes.length) return false
     const { bound, samples, prefill, mode } = this.traits(model)
     // What is too much for the window is for compaction to mend.
@@ -69,17 +77,22 @@ export class Lessons {
       return bound && this.teach(model, { bound: false })
     if (/temperature/.test(message)) return samples && this.teach(model, { samples: false })
     if (/prefill|must end with a user message/.test(message)) return prefill && this.teach(model, { prefill: false })
-    if (/cache_control/.test(message)) {
-      const known = this.noCache
-      this.noCache = true
-      return !known
-    }
+    if (/cache_control/.test(message)) return this.unmark(request, message)
     // An effort is asked for in the other way, where that has it too; without it nothing is.
     if (!effort || effort === 'none' || this.learned.get(model)?.mode !== undefined) return false
     if (mode === 'budget' && /thinking\.type\.enabled/.test(message))
       return this.teach(model, modeTraits('adaptive', model))
     if (mode !== 'adaptive' || !/adaptive|output_config/.test(message) || BUDGETS[effort] === undefined) return false
     return this.teach(model, modeTraits('budget', model))
+  }
+
+  /** Too many marks, or one in the wrong place, say nothing of the next request; without marks all are ten times dearer. */
+  private unmark(request: LlmRequest, message: string): boolean {
+    if (!this.marks(request)) return false
+    const last = request.messages[request.messages.length - 1]
+    if (UNKNOWN_FIELD.test(message) || !last) this.noCache = true
+    else this.unmarked.add(last)
+    return true
   }
 
   private teach(model: string, traits: Partial<Traits>): boolean {
@@ -100,6 +113,9 @@ export class Lessons {
     return news
   }
 }
+
+const UNKNOWN_FIELD =
+  /extra inputs|not (permitted|allowed|supported|recognized)|unsupported|unknown|unrecognized|unexpected|does not support/i
 
 function modeTraits(mode: ThinkingMode | undefined, model: string): Partial<Traits> {
   const known = traitsOf(model)

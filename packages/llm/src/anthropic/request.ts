@@ -47,7 +47,7 @@ export class MessagesWriter {
 
   body(request: LlmRequest): Buffer {
     const plan = this.plan(request)
-    const mark = this.mark()
+    const mark = this.mark(request)
     const turns = this.turns(request, plan)
     const tools = this.toolList(request, turns.calls)
     const parts = [
@@ -83,9 +83,9 @@ export class MessagesWriter {
     })
   }
 
-  private mark(): string {
+  private mark(request: LlmRequest): string {
     const { cache } = this.options
-    if (!cache || this.lessons.noCache) return ''
+    if (!cache || !this.lessons.marks(request)) return ''
     return `,"cache_control":{"type":"ephemeral"${cache === '1h' ? ',"ttl":"1h"' : ''}}`
   }
 

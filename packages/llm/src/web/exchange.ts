@@ -31,6 +31,8 @@ type Headers = Readonly<Record<string, string>>
 const MAX_ERROR_BYTES = 64 * 1024
 /** How often a protocol may say a refused request in another way. */
 const MAX_AMENDMENTS = 4
+/** Refusals of an account or of a moment: whatever they quote, nothing of them is about how a request is said. */
+const PASSING: ReadonlySet<number> = new Set([401, 402, 408, 429, 502, 503, 504, 529])
 
 export class Exchanges {
   private readonly options: ExchangeOptions
@@ -135,7 +137,8 @@ export class Exchanges {
       if (isGood(response)) return response
       const refused = await this.refusal(response)
       const { protocol } = this.options
-      if (amended < MAX_AMENDMENTS && protocol.amend?.(request, readProviderError(refused.body))) continue
+      const may = amended < MAX_AMENDMENTS && !PASSING.has(refused.status)
+      if (may && protocol.amend?.(request, readProviderError(refused.body))) continue
       throw new LlmError(failureFromResponse(refused, subject))
     }
   }
