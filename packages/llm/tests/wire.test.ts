@@ -181,6 +181,40 @@ describe('a server', () => {
     expect(failure?.retryAfterMs).toBe(expected)
   })
 
+  it('that closes a kept connection under the next request is asked again on a new one', async () => {
+    const body = `${Buffer.byteLength(good).toString(16)}\r\n${good}\r\n0\r\n\r\n`
+    const asked = new Map<Socket, number>()
+    const root = await provider('openai', socket => {
+      asked.set(socket, (asked.get(socket) ?? 0) + 1)
+      if (asked.get(socket)! > 1) socket.resetAndDestroy()
+      else socket.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${body}`)
+    })
+    for (let n = 0; n < 3; n++) expect((await answer(root)).text).toBe('hi')
+    expect([...asked.values()]).toEqual([2, 2, 1])
+  })
+
+  it('whose list of models stands still is a TIMEOUT, and a cancelled one ABORTED', async () => {
+    let asked = () => {}
+    const came = new Promise<void>(resolve => {
+      asked = resolve
+    })
+    const root = await provider('openai', () => {}, { connectMs: 300 })
+    server!.on('connection', socket => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{"da')
+        asked()
+      })
+    })
+    const controller = new AbortController()
+    const cancelled = root.llm.discover('test', controller.signal)
+    const late = root.llm.discover('test', new AbortController().signal)
+    await came
+    controller.abort()
+    await expect(cancelled).rejects.toMatchObject({ failure: { code: 'ABORTED' } })
+    const failure = { code: 'TIMEOUT', message: 'test gave no answer in time' }
+    await expect(late).rejects.toMatchObject({ failure })
+  })
+
   it('may be asked many times at once under one signal, without a warning of Node', async () => {
     const warnings: Error[] = []
     const hear = (warning: Error) => void warnings.push(warning)

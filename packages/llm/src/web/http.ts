@@ -28,12 +28,26 @@ export class AnswerTimeout extends Error {
 /** An idle connection is given up before usual servers and load balancers do, so that none dies under a request. */
 const IDLE_MS = 15_000
 
+/** The server closed a connection that was kept just as the next request went out on it. */
+class StaleConnection extends Error {
+  readonly code = 'ECONNRESET'
+}
+
 /** Owns its connections; `dispose` ends them all. */
 export class HttpTransport {
   private readonly agents = new Map<string, http.Agent>()
 
   /** Resolves with the headers; the body is the caller's to read or destroy. Rejects with the network's error. */
   async send(request: HttpRequest): Promise<http.IncomingMessage> {
+    try {
+      return await this.exchange(request)
+    } catch (error) {
+      if (!(error instanceof StaleConnection) || request.signal?.aborted) throw error
+      return this.exchange(request)
+    }
+  }
+
+  private async exchange(request: HttpRequest): Promise<http.IncomingMessage> {
     const { url, signal } = request
     const secure = url.protocol === 'https:'
     const proxy = proxyFor(url)
@@ -89,7 +103,10 @@ export class HttpTransport {
         resolve(response)
       })
       // Stays for the whole exchange: an error after the answer began is the body's, and must not go unheard here.
-      outgoing.on('error', lost)
+      outgoing.on('error', (error: NodeJS.ErrnoException) => {
+        const stale = outgoing.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE')
+        lost(stale ? new StaleConnection('the connection was closed', { cause: error }) : error)
+      })
       outgoing.on('close', () => {
         headersCame()
         signal?.removeEventListener('abort', abort)

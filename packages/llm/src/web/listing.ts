@@ -56,9 +56,7 @@ async function read(listing: Listing, address: string): Promise<unknown> {
   try {
     response = await listing.get(address)
   } catch (error) {
-    throw error instanceof LlmError
-      ? error
-      : new LlmError(tooLate(error, subject) ?? failureFromNetwork(error, subject), error)
+    throw error instanceof LlmError ? error : lost(error, subject)
   }
   const { statusCode: status = 0, headers } = response
   const text = await readText(response, MAX_LIST_BYTES, listing.readMs)
@@ -67,13 +65,20 @@ async function read(listing: Listing, address: string): Promise<unknown> {
   try {
     return JSON.parse(text)
   } catch {
-    throw noList(listing, text)
+    if (response.complete) throw noList(listing, text)
+    throw lost(response.errored ?? new AnswerTimeout('the list did not end in time'), subject)
   }
 }
 
-function tooLate(error: unknown, { provider }: FailureSubject): LlmFailure | undefined {
-  const late = error instanceof AnswerTimeout || (error instanceof Error && error.name === 'TimeoutError')
-  return late ? { code: 'TIMEOUT', message: `${provider} gave no answer in time` } : undefined
+/** A list that did not come, or not whole. */
+function lost(error: unknown, subject: FailureSubject): LlmError {
+  const name = error instanceof Error ? error.name : ''
+  if (name === 'AbortError') return new LlmError({ code: 'ABORTED', message: 'the request was cancelled' }, error)
+  const late = error instanceof AnswerTimeout || name === 'TimeoutError'
+  const failure: LlmFailure = late
+    ? { code: 'TIMEOUT', message: `${subject.provider} gave no answer in time` }
+    : failureFromNetwork(error, subject)
+  return new LlmError(failure, error)
 }
 
 function noList({ subject }: Listing, text: string): LlmError {
