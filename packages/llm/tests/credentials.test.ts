@@ -137,6 +137,15 @@ describe('a login', () => {
     expect((await answer(root)).failure).toMatchObject({ code, fix })
   })
 
+  it('that is offered is what somebody without a key is told of', async () => {
+    const root = await stored('https://models.invalid/v1')
+    const leave = root.auth.register(way())
+    const fix = async () => (await answer(root)).failure?.fix
+    expect(await fix()).toBe('set TEST_API_KEY, or log in with: cambium auth login test')
+    leave()
+    expect(await fix()).toBe('set TEST_API_KEY, or store it with: cambium auth set test')
+  })
+
   it('that is refused although it is new says how to get another one', async () => {
     server = await startModelServer({ otherwise: 'ok', apiKey: 'something-else-1' })
     const root = await stored(server.url)

@@ -127,7 +127,7 @@ describe('an answer that refuses', () => {
     const root = await connected(server.url)
     vi.stubEnv('OPENAI_BASE_URL', server.url)
     const { failure } = await answer(root, { provider: 'openai', model: 'gpt-5' })
-    expect(failure?.fix).toBe(`check the name of the model; ${server.url}/models lists what there is`)
+    expect(failure?.fix).toBe('check the name of the model; cambium models openai lists what there is')
   })
 
   it('gives its wish to wait: in seconds, in milliseconds, as a date', async () => {

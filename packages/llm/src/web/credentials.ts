@@ -69,6 +69,11 @@ export function credentialsOf(ctx: Context): CredentialSource {
         if (names.some(name => stored.get(name))) return `store a valid key with: cambium auth set ${provider}`
         if (ctx.get('auth')?.loggedIn(provider)) return `log in again with: cambium auth login ${provider}`
       }
+      const offered = ctx
+        .get('auth')
+        ?.list()
+        .some(({ id, offered }) => id === provider && offered)
+      if (offered) return `${inEnvironment}, or log in with: cambium auth login ${provider}`
       return `${inEnvironment}, or store it with: cambium auth set ${provider}`
     },
     keep,

@@ -117,12 +117,11 @@ function describe(
     case 'UNKNOWN_MODEL': {
       // The list may be older than the provider's: what it has just refused is no advice.
       const others = models.filter(id => id !== model).slice(0, 5)
-      const list = subject.base && `${shownAddress(subject.base)}/models`
       return base(
         `${provider} has no model "${model}"${status}${said}`,
         others.length
           ? `use one of its models, such as ${others.join(', ')}`
-          : `check the name of the model${list ? `; ${list} lists what there is` : ''}`,
+          : `check the name of the model; cambium models ${provider} lists what there is`,
       )
     }
     case 'CONTEXT_WINDOW_EXCEEDED':
