@@ -8,7 +8,7 @@ import Schema from 'schemastery'
 import { EXIT } from './exit-code.ts'
 import { describeFailure } from './failure.ts'
 import { renderProviders } from './models/render.ts'
-import { jsonText } from './printable.ts'
+import { jsonText, plural } from './printable.ts'
 import { lookAt, processSurface, type Surface } from './surface.ts'
 
 export const name = 'models'
@@ -106,7 +106,8 @@ class ModelsRun {
     const open = chosen.filter(info => asks(info, named))
     const failures = new Map<string, LlmFailure>()
     let done = 0
-    const show = () => surface.notes.set(`asking ${open.length} providers for their models · ${done} have answered`)
+    const show = () =>
+      surface.notes.set(`asking ${plural(open.length, 'provider')} for their models · ${done} have answered`)
     const next = open.values()
     const work = async () => {
       for (const { provider } of next) {

@@ -196,6 +196,23 @@ describe('cambium models', () => {
     expect(without.text).not.toContain('\x1b[')
   })
 
+  test('what is wrong with a provider is told whole, however narrow the terminal', async () => {
+    vi.stubEnv('OLLAMA_HOST', 'http://127.0.0.1:9')
+    const told = async (argv: string[]) => {
+      const stdout = Object.assign(new Sink(true), { columns: 40 })
+      const stderr = new Sink(true)
+      await models(argv, { stdout, stderr, env: { NO_COLOR: '1' } })
+      return stdout.text + stderr.text
+    }
+    expect(await told(['ollama'])).toContain('connection refused at 127.0.0.1:9 · start the server')
+    expect(await told(['ollama'])).toContain('asking 1 provider for')
+    expect(await told(['groq'])).toContain('or store it with: cambium auth set groq')
+    expect(await told(['--offline'])).not.toContain('cambium auth set groq')
+    vi.stubEnv('OPENAI_API_KEY', 'k')
+    vi.stubEnv('OPENAI_BASE_URL', 'http://127.0.0.1:9/v1')
+    expect(await told([])).toContain('or correct OPENAI_BASE_URL')
+  })
+
   test('what a server calls its models does not reach the terminal as it is', async () => {
     vi.stubEnv('OLLAMA_HOST', await listing({ data: [{ id: 'a\u001b[31m\u202eb' }] }))
     const { stdout } = await models(['ollama'])

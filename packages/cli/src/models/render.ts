@@ -36,8 +36,11 @@ export function renderProviders(providers: readonly ProviderReport[], options: R
   if (rows.length) lines.push(colors.dim(line(HEAD, widths, width)))
   for (const { report, rows, left } of blocks) {
     const state = stateOf(report, whole)
-    const paint = isAway(report) || !report.ready ? colors.dim : report.failure ? colors.red : colors.green
-    lines.push(`${colors.bold(report.provider.padEnd(nameWidth))}  ${paint(clipped(state, width - nameWidth - 2))}`)
+    const quiet = isAway(report) || !report.ready
+    const paint = quiet ? colors.dim : report.failure ? colors.red : colors.green
+    // What is wrong with one that should work, or was asked about, says what to do at its end.
+    const shown = whole || (report.failure && !quiet) ? state : clipped(state, width - nameWidth - 2)
+    lines.push(`${colors.bold(report.provider.padEnd(nameWidth))}  ${paint(shown)}`)
     for (const row of rows) {
       const text = line(row, widths, width)
       lines.push(row[0] ? colors.bold(text) : text)
