@@ -1,6 +1,15 @@
 /** `ctx.llm`: the registry of adapters and the one door to a model. */
 
-import { type Context, nearest, ScopedRegistry, type ScopeKey, Service, scopeOf, waterfall } from '@cambium/core'
+import {
+  type Context,
+  HarnessError,
+  nearest,
+  ScopedRegistry,
+  type ScopeKey,
+  Service,
+  scopeOf,
+  waterfall,
+} from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
 import { Attempt } from './answer/attempt.ts'
 import { ImageRefusals, SecondTry } from './answer/image-refusal.ts'
@@ -31,7 +40,7 @@ export interface ProviderInfo {
 export interface LlmService {
   /**
    * Offers an adapter as a provider for as long as the calling plugin lives; returns the undo.
-   * @throws `LLM_DUPLICATE_PROVIDER`
+   * @throws `LLM_DUPLICATE_PROVIDER`, `LLM_PROVIDER_NAME`
    */
   registerAdapter(provider: string, adapter: LlmAdapter): () => void
   /**
@@ -84,6 +93,11 @@ export class LlmRuntime extends Service implements LlmService {
   }
 
   registerAdapter(provider: string, adapter: LlmAdapter): () => void {
+    if (!/^[^\s/]+$/.test(provider) || provider === 'auto') {
+      throw new HarnessError('LLM_PROVIDER_NAME', `nobody could choose a provider called "${provider}"`, {
+        fix: 'give it a name without blanks and slashes that is not auto: routes are written <provider>/<model>',
+      })
+    }
     return this.adapters.register(this.ctx, provider, adapter)
   }
 

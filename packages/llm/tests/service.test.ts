@@ -46,6 +46,12 @@ async function host(root: Context): Promise<Context> {
 }
 
 describe('a provider', () => {
+  it.each(['', 'auto', 'my/own', 'my own'])('that nobody could choose, as "%s", is refused', async name => {
+    const root = await tree()
+    expect(() => root.llm.registerAdapter(name, new Adapter(() => [stop]))).toThrow('LLM_PROVIDER_NAME')
+    expect(root.llm.list()).toEqual([])
+  })
+
   it('leaves with the plugin that offered it, and its name is free again', async () => {
     const root = await tree()
     const plugin = root.plugin({
