@@ -48,7 +48,7 @@ describe('--image', () => {
   test.each([
     ['that does not exist', 'missing.png', /--image \S*missing\.png does not exist/],
     ['that is a folder', 'inner', /--image \S*inner is a folder/],
-    ['that is something else', 'page.png', /page\.png is a page of HTML, which models do not read\n.*error page/],
+    ['that is something else', 'page.png', /page\.png is a page of HTML and no image\n.*error page/],
     ['of a format that nobody reads', 'logo.svg', /--image \S*logo\.svg is an SVG drawing.*\n.*render it to PNG/],
   ])('a file %s is a mistake on the command line, and nothing is begun', async (_, file, said) => {
     await withPictures()

@@ -32,7 +32,7 @@ test('a bad image is a text that says why, and the rest of the result is kept', 
     meta: { m: 2 },
     content: [
       text(
-        '[An image of this result cannot be shown: the image is a page of HTML, which models do not read; check the address it came from: this is often an error page.]',
+        '[An image of this result cannot be shown: the image is a page of HTML and no image; check the address it came from: this is often an error page.]',
       ),
       text('and a text'),
       image(DOT),

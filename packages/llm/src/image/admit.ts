@@ -56,7 +56,7 @@ export async function admitImage(bytes: Uint8Array, options: AdmitOptions = {}):
     const mediaType = imageTypeOf(buffer)
     if (mediaType) throw refuse(`is a damaged ${formatOf(mediaType)}: its header cannot be read`, GET_ANEW)
     const { name: other, fix } = otherFormatOf(buffer)
-    throw refuse(`is ${other}, which models do not read`, fix)
+    throw refuse(`is ${other} and no image`, fix)
   }
   const { mediaType, width, height } = facts
   if (width * height > limits.maxPixels) {
