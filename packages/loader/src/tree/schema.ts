@@ -52,13 +52,16 @@ function invalid(row: Row, path: readonly PropertyKey[], problem: string): Harne
     unset && expression.fallback === undefined
       ? `set the environment variable ${expression.text}, or give a default: \`${expression.tag} [${expression.text}, default]\``
       : 'correct the value; `config` must fit the schema of the plugin'
-  let text = problem
+  let text = path.some(isSecret) ? problem.replace(/ but got .*$/s, '') : problem
   for (const secret of row.environment.values()) if (secret && secret.length > 3) text = text.replaceAll(secret, '…')
   return new HarnessError('TREE_CONFIG_INVALID', `the config of ${row.name} is wrong${at}: ${text}`, {
     where: `${place} (row ${row.id})`,
     fix,
   })
 }
+
+/** A key that was written down as a number, or in a list, is a key all the same. */
+const isSecret = (key: PropertyKey) => /(?:key|token|secret|password|authorization|cookie)$/i.test(String(key))
 
 function pathText(path: readonly PropertyKey[]): string {
   return path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i ? '.' : ''}${String(key)}`)).join('')
