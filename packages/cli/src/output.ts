@@ -4,6 +4,7 @@ import { HarnessError } from '@cambium/core'
 import type { LiveEvent, Session, SessionEvent } from '@cambium/session'
 import type { Failure } from './failure.ts'
 import { NO_USAGE, type Outcome } from './outcome.ts'
+import { escapeCommands } from './printable.ts'
 import type { Output } from './status-line.ts'
 
 export const OUTPUT_FORMS = ['text', 'json', 'jsonl'] as const
@@ -38,7 +39,7 @@ export class Stdout {
   async write(text: string): Promise<void> {
     if (text && !this.error)
       await new Promise<void>(resolve =>
-        this.stream.write(text, error => {
+        this.stream.write(this.stream.isTTY ? escapeCommands(text) : text, error => {
           if (error) this.fail(error)
           resolve()
         }),

@@ -3,15 +3,21 @@
 // Control characters, and format characters that reorder, hide or break a line.
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
+// What moves the cursor, sets a title or reaches the clipboard; lines, tabs and every script stay as they are.
+const COMMANDS = /(?!\r\n|[\n\t])\p{Cc}/gu
+
 /** Control and format characters as visible escapes, so that what is shown is what there is. */
-export function escapeControls(text: string): string {
-  return text.replace(UNSAFE, char => {
-    if (char === '\n') return '\\n'
-    if (char === '\t') return '\\t'
-    if (char === '\r') return '\\r'
-    const code = char.codePointAt(0) ?? 0
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
-  })
+export const escapeControls = (text: string): string => text.replace(UNSAFE, escaped)
+
+/** A text of many lines, as a model writes it, for a terminal: it cannot command it. */
+export const escapeCommands = (text: string): string => text.replace(COMMANDS, escaped)
+
+function escaped(char: string): string {
+  if (char === '\n') return '\\n'
+  if (char === '\t') return '\\t'
+  if (char === '\r') return '\\r'
+  const code = char.codePointAt(0) ?? 0
+  return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`
 }
 
 /** JSON for a program, which a terminal also takes literally. */

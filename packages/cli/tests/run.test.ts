@@ -20,6 +20,14 @@ describe('one task', () => {
     bench.server.expectDone()
   })
 
+  test('an answer cannot command the terminal that shows it, and is piped as it is', async () => {
+    const text = 'a\tb\r\nمرحبا 👩‍🚀 \x1b]52;c;bWluZQ==\x07\x1b[31mred\u009b2J\rover'
+    bench = await openBench({ replies: [text, text] })
+    expect((await bench.run(['go'])).stdout).toBe(`${text}\n`)
+    const { stdout } = await bench.run(['go'], { stdout: new Sink(true) })
+    expect(stdout).toBe('a\tb\r\nمرحبا 👩‍🚀 \\x1b]52;c;bWluZQ==\\x07\\x1b[31mred\\x9b2J\\rover\n')
+  })
+
   test('what is piped in reaches the model behind the words', async () => {
     bench = await openBench({ replies: ['fine'] })
     await bench.run(['review this'], { stdin: 'diff --git a b\n' })
