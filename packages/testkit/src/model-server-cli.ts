@@ -14,14 +14,15 @@ import { type ModelServerOptions, startModelServer } from './model-server/server
 
 const OPTIONS = ['replies', 'otherwise', 'strict', 'alternateRoles', 'contextWindow', 'models', 'apiKey'] as const
 
-const { values } = parseArgs({
-  options: {
-    script: { type: 'string' },
-    port: { type: 'string', default: '0' },
-    verbose: { type: 'boolean', default: false },
-    'expect-done': { type: 'boolean', default: false },
-  },
-})
+const readFlags = () =>
+  parseArgs({
+    options: {
+      script: { type: 'string' },
+      port: { type: 'string', default: '0' },
+      verbose: { type: 'boolean', default: false },
+      'expect-done': { type: 'boolean', default: false },
+    },
+  }).values
 
 function readScript(file: string): ModelServerOptions {
   const script: unknown = parse(readFileSync(file, 'utf8'))
@@ -33,7 +34,8 @@ function readScript(file: string): ModelServerOptions {
 }
 
 async function main() {
-  if (!values.script) throw new Error('--script <file.yml> is missing')
+  const values = readFlags()
+  if (!values.script) throw new Error('--script <file.yml> is missing; others are --port, --verbose and --expect-done')
   const server = await startModelServer({ ...readScript(values.script), port: Number(values.port) })
   process.stdout.write(`${JSON.stringify({ url: server.url })}\n`)
   const stop = async () => {

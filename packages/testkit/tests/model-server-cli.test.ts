@@ -50,6 +50,16 @@ models: [small]
 })
 
 it.each([
+  [['--help'], /Unknown option '--help'/],
+  [[], /--script <file.yml> is missing; others are --port/],
+])('refuses the flags %j with a sentence', async (flags, problem) => {
+  const { ended } = run(...flags)
+  const { code, errors } = await ended
+  expect({ code, errors }).toEqual({ code: 2, errors: expect.stringMatching(problem) })
+  expect(errors).not.toMatch(/^\s+at /m)
+})
+
+it.each([
   ['replys: []', 'unknown key "replys"'],
   ['- { fault: restart }', '"fault" of a reply cannot be "restart"'],
 ])('refuses the script %s with a sentence', async (text, problem) => {
