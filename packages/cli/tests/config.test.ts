@@ -160,7 +160,7 @@ export const apply = ctx => ctx.on('session/created', () => {
     const secrets = `
       apiKey: s3cret-a
       nested: { GITHUB_TOKEN: s3cret-b, pass_word: plain-a, password: 12345678901, tokens: { a: plain-b }, maxTokens: 5 }
-      headers: { Authorization: Basic s3cret-c, X-Api-Key: s3cret-d, Accept: plain-c }
+      headers: { Authorization: Basic s3cret-c, X-Api-Key: s3cret-d, x-acme-key: s3cret-A, Accept: plain-c }
       credentials: [s3cret-e, { user: s3cret-f }]
       url: "https://me:s3cret-g@host.example/?key=s3cret-h&page=plain-d"
       args: [--token, s3cret-i, --api-key=s3cret-j, --verbose, plain-e, "Authorization: Bearer s3cret-k"]

@@ -30,7 +30,8 @@ export function isSecretKey(key: string): boolean {
   // In the lower case these are a way of logging in, a pattern, a field or a column.
   if (last === 'auth' || last === 'pat') return before !== undefined && (isVariable || before === 'x')
   if (!/^keys?$/.test(last) || before === undefined) return false
-  return SECRET_KEYS.has(before) || (isVariable && before !== 'public')
+  // `x-acme-key` is a header.
+  return SECRET_KEYS.has(before) || /^x-/i.test(key) || (isVariable && before !== 'public')
 }
 
 const OPTION = /^--?([\w.-]+)$/
