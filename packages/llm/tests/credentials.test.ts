@@ -68,6 +68,21 @@ describe('a stored key', () => {
     expect((await answer(root)).text).toBe('ok')
   })
 
+  it.each(['"sk-0123456789"', "'sk-0123456789'", 'sk-01234 56789', 'Bearer sk-0123456789', 'sk-0123…'])(
+    'that was pasted with more than itself, as %s, is told without being sent',
+    async key => {
+      server = await startModelServer({ otherwise: 'ok' })
+      const root = await stored(server.url)
+      vi.stubEnv('TEST_API_KEY', key)
+      expect((await answer(root)).failure).toMatchObject({
+        code: 'AUTH',
+        message: 'the key of test holds blanks, quotes or other characters that no key has',
+        fix: 'put a valid key into TEST_API_KEY',
+      })
+      expect(server.requests).toEqual([])
+    },
+  )
+
   it('makes a provider ready, and the way to one is said where there is none', async () => {
     const root = await stored('https://models.invalid/v1')
     const [test] = root.llm.list()

@@ -115,10 +115,11 @@ export class Exchanges {
           : 'give the provider an apiKey in the configuration',
       })
     }
-    if (key && !/^[\x21-\x7e]+$/.test(key)) {
+    // Shells and files of variables leave quotes around a key, which its provider would only call wrong.
+    if (key && !/^(?!(["'`]).*\1$)[\x21-\x7e]+$/.test(key)) {
       throw new LlmError({
         code: 'AUTH',
-        message: `the key of ${provider} holds characters that no key has`,
+        message: `the key of ${provider} holds blanks, quotes or other characters that no key has`,
         fix: subject.keyFix ?? 'correct its apiKey',
       })
     }
