@@ -108,10 +108,12 @@ describe.each(Object.keys(ROUTES) as (keyof typeof ROUTES)[])('over %s', protoco
     await fc.assert(
       fc.asyncProperty(request, async ([to, how, messages, offered]) => {
         const before = server.requests.length
-        const { effort, ...rest } = how
+        const { effort, stop, ...rest } = how
         // A model that cannot think is not asked to: that is what somebody has set, and the provider's to refuse.
         const thinks = effort !== undefined && !/^gpt-4|-chat-/.test(to.model) ? { effort } : {}
-        const asked = { ...rest, ...thinks, ...to, messages, ...(offered ? { tools: offered } : {}) }
+        // Nor is a protocol without stop sequences given any.
+        const stops = stop && protocol !== 'responses' ? { stop } : {}
+        const asked = { ...rest, ...stops, ...thinks, ...to, messages, ...(offered ? { tools: offered } : {}) }
         const { failure } = await answer(root, asked as LlmRequest)
         const requests = server.requests.slice(before)
         for (const { problem, text: body } of requests) if (problem) expect.fail(`${problem}\n${body}`)
