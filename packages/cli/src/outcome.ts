@@ -73,6 +73,8 @@ export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf, hea
       last = data
       spoken = textOf(data.message).trim() || spoken
       spend(data.usage, data.message.source.kind === 'model' ? data.message.source : undefined)
+      // It cost something all the same.
+      if (!data.usage) cost = undefined
     } else if (type === 'request/header') route = data.config
     else if (type === 'request/failed') spend(data.usage, route)
   }

@@ -90,6 +90,20 @@ describe('what came of a task', () => {
     expect(foldOutcome(events, () => undefined).cost).toBeUndefined()
   })
 
+  test('an answer that nobody counted makes the cost unknown, a failure that counted nothing does not', () => {
+    const [type, { usage: _, ...uncounted }] = said('ok')
+    const failure = { code: 'TRANSPORT', message: 'refused' } as const
+    const events = log(
+      begin,
+      ['request/failed', { turn: 1, step: 1, attempt: 1, failure }],
+      said('let me look', 'tool-calls'),
+      [type, uncounted],
+      end({ kind: 'completed' }),
+    )
+    expect(foldOutcome(events.slice(0, 3), () => 0.5, { provider: 'p', model: 'm' }).cost).toBe(0.5)
+    expect(foldOutcome(events, () => 0.5).cost).toBeUndefined()
+  })
+
   test('each attempt costs what its own route does, also where that was said before the task came', () => {
     const failure = { code: 'QUOTA', message: 'x' } as const
     const events = log(
