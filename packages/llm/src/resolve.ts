@@ -50,7 +50,7 @@ function byModel(wanted: string, adapters: Adapters): Resolved {
   const known = names.length ? `known providers: ${names.join(', ')}` : 'mount an adapter, such as @cambium/llm/openai'
   const problem = `no provider is called "${slash < 0 ? wanted : wanted.slice(0, slash)}"`
   if (meant) throw new HarnessError('LLM_UNKNOWN_ROUTE', problem, { fix: `did you mean ${meant}? ${known}` })
-  const model = slash < 0 ? ', nor a model that one of them lists' : ''
+  const model = slash < 0 ? ', nor a model that is known without asking' : ''
   throw new HarnessError('LLM_UNKNOWN_ROUTE', problem + model, { fix: `write <provider>/<model>; ${known}` })
 }
 

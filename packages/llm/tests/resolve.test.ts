@@ -81,7 +81,7 @@ describe('what a person says', () => {
     ['gtp-5', 'no provider is called "gtp-5"', /did you mean openai\/gpt-5\?/],
     [
       'zzzzzzzzzz',
-      'no provider is called "zzzzzzzzzz", nor a model that one of them lists',
+      'no provider is called "zzzzzzzzzz", nor a model that is known without asking',
       /^write <provider>\/<model>; known providers: anthropic, openai/,
     ],
   ])('is %s, which is near to something else', async (selection, problem, fix) => {
