@@ -40,7 +40,7 @@ function validate(row: Row, Config: NonNullable<LoadedPlugin['Config']>, config:
   if ('then' in result) return [invalid(row, [], 'its schema is asynchronous, which a tree cannot wait for')]
   return (result.issues ?? []).map(({ message, path = [] }) => {
     const keys = path.map(part => (typeof part === 'object' ? part.key : part))
-    return invalid(row, keys, withoutPath(message, keys))
+    return invalid(row, keys, withValue(withoutPath(message, keys), config, keys))
   })
 }
 
@@ -72,6 +72,14 @@ function withoutPath(message: string, path: readonly PropertyKey[]): string {
   const prefix = `$${typeof path[0] === 'string' ? '.' : ''}${pathText(path)} `
   const text = path.length && message.startsWith(prefix) ? message.slice(prefix.length) : message
   return text.replace('but got undefined', 'but it is missing')
+}
+
+/** Of a text that fits no pattern, schemastery says the pattern alone. */
+function withValue(message: string, config: unknown, path: readonly PropertyKey[]): string {
+  const [, pattern] = /^expect string to match regexp (.+)$/s.exec(message) ?? []
+  if (pattern === undefined) return message
+  const value = path.reduce((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], config)
+  return `expected a text that matches ${pattern} but got ${JSON.stringify(value)}`
 }
 
 function unknownIn(row: Row, Config: SchemaNode): HarnessError[] {
