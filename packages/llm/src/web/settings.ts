@@ -58,7 +58,11 @@ const ms = () => Schema.natural().min(1).max(MAX_TIMER_MS)
 /** Schema fields of {@link WebLimits}. */
 export const limitFields: Record<keyof WebLimits, Schema> = {
   connectMs: ms().default(10_000).description('Bound of connecting, in milliseconds'),
-  firstEventMs: ms().default(300_000).description('Longest silence before an answer begins'),
+  firstEventMs: ms()
+    .default(300_000)
+    .description(
+      'Longest silence before an answer begins; three times as long may a provider say only that it is still there',
+    ),
   idleMs: ms().default(120_000).description('Longest silence within an answer'),
 }
 
