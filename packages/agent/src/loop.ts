@@ -16,12 +16,16 @@ const ENVIRONMENT = 'Working directory: {{cwd}}\nPlatform: {{platform}}'
 
 export interface Config {
   model: string
+  effort?: string
   persona: string
 }
 export const Config: Schema<Config> = Schema.object({
   model: Schema.string()
     .default('auto')
     .description('What an agent uses that was told nothing: `provider/model`, a provider, or `auto`'),
+  effort: Schema.string().description(
+    'How hard models think, as `low`, `high` or `none`; their own measure by default. `cambium models --json` lists what each has',
+  ),
   persona: Schema.string()
     .default(PERSONA)
     .description('The first section of the system prompt; may use {{variables}}'),
@@ -34,5 +38,12 @@ export function apply(ctx: Context, config: Config) {
   systemPrompt.section({ name: 'persona', order: 0, text: config.persona })
   systemPrompt.section({ name: 'environment', order: 10, text: ENVIRONMENT })
   const runner = new TurnRunner(ctx)
-  ctx.agents.drive({ model: config.model, turn: (agent, signal) => runner.run(agent, signal) })
+  const { model, effort } = config
+  if (effort) {
+    ctx.on('agent/request', async (_input, next) => {
+      const chosen = await next()
+      return { effort, ...chosen }
+    })
+  }
+  ctx.agents.drive({ model, turn: (agent, signal) => runner.run(agent, signal) })
 }

@@ -95,6 +95,12 @@ export function readCount(flag: string, text: string): number {
   return Number(text)
 }
 
+/** @throws `CLI_USAGE` unless the text is one word. */
+export function readWord(flag: string, text: string): string {
+  if (!/^[\w-]{1,40}$/.test(text)) throw usageError(`--${flag} ${text} is not a word`)
+  return text
+}
+
 /** @throws `CLI_USAGE` naming the choices. */
 export function readChoice<T extends string>(flag: string, text: string, choices: readonly T[]): T {
   if ((choices as readonly string[]).includes(text)) return text as T

@@ -1,7 +1,16 @@
 /** What `cambium run` can be told. */
 
 import { resolve } from 'node:path'
-import { describeFlags, type FlagTable, readChoice, readCount, readDuration, readFlags, usageError } from './flags.ts'
+import {
+  describeFlags,
+  type FlagTable,
+  readChoice,
+  readCount,
+  readDuration,
+  readFlags,
+  readWord,
+  usageError,
+} from './flags.ts'
 import type { LayerOptions } from './layers/layer.ts'
 import { LAYER_FLAGS, layerOptions } from './layers/layer-options.ts'
 import { OUTPUT_FORMS, type OutputForm } from './output.ts'
@@ -16,6 +25,7 @@ const FLAGS: FlagTable = {
     short: 'm',
     help: 'provider/model, a provider, or auto: the first one that has a key (default)',
   },
+  effort: { value: '<effort>', help: "how hard it thinks, such as low or high; the model's own measure by default" },
   image: {
     value: '<file>',
     many: true,
@@ -87,6 +97,7 @@ export function readOptions(argv: readonly string[], folder: string, env: LayerO
   const line = readFlags(argv, FLAGS)
   const one = (name: string) => line.flags.get(name)?.[0]
   const model = one('model')
+  const effort = one('effort')
   const steps = one('max-steps')
   const timeout = one('timeout')
   if (line.flags.has('continue') && line.flags.has('resume'))
@@ -105,6 +116,7 @@ export function readOptions(argv: readonly string[], folder: string, env: LayerO
     layers: {
       ...layers,
       set: [
+        ...(effort === undefined ? [] : [`loop.effort="${readWord('effort', effort)}"`]),
         ...(steps === undefined ? [] : [`budget.turn.maxSteps=${readCount('max-steps', steps)}`]),
         ...(timeout === undefined ? [] : [`budget.turn.maxWallMs=${readDuration('timeout', timeout)}`]),
         ...layers.set,

@@ -87,6 +87,16 @@ describe('one task', () => {
     expect(report.cost).toBeCloseTo(0.03)
   })
 
+  test('the effort that the command line names goes with each request', async () => {
+    bench = await openBench({ replies: [bash('echo hi'), 'done'] })
+    const { code } = await bench.run(['--effort', 'high', 'go'])
+    expect(code).toBe(0)
+    expect(bench.server.requests.map(({ body }) => body['reasoning_effort'])).toEqual(['high', 'high'])
+    const { code: usage, stderr } = await bench.run(['--effort', 'as hard as you can', 'go'])
+    expect(usage).toBe(2)
+    expect(stderr).toContain('--effort as hard as you can is not a word')
+  })
+
   test('the cost is there when the prices of the model are known', async () => {
     bench = await openBench({ replies: [{ text: 'done', usage: { input: 1_000_000, output: 100_000 } }] })
     const model = { id: 'test-model', price: { input: 2, output: 10 } }
