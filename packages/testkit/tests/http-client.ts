@@ -49,8 +49,11 @@ export function call(url: string, body: unknown, headers: Record<string, string>
     request.once('response', incoming => resolve(incoming.statusCode ?? 0))
   })
   const answer = new Promise<Answer>((resolve, reject) => {
-    request.once('error', reject)
+    let begun = false
+    // Newer Nodes tell the request as well when its answer breaks off.
+    request.on('error', error => begun || reject(error))
     request.once('response', incoming => {
+      begun = true
       let broken: string | undefined
       // Listeners at once, not iteration: an iterator joins reads that have queued up.
       incoming.on('data', (read: Buffer) => {
