@@ -60,6 +60,7 @@ describe('an answer that refuses', () => {
       /Slow down/,
     ],
     ['500', { fault: '500' }, 'SERVER', /test is in trouble \(500\)/],
+    ['501', { fault: '501', message: 'no streaming here' }, 'INVALID_REQUEST', /no streaming/],
     ['503', { fault: '503' }, 'SERVER', /overloaded/],
     ['529', { fault: '529' }, 'SERVER', /Overloaded/],
     [

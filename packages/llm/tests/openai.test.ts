@@ -463,6 +463,12 @@ describe('a stream that goes wrong', () => {
       'RATE_LIMIT',
       /no/,
     ],
+    [
+      'is an error in a list',
+      { raw: '[{"error":{"message":"not now","status":"RESOURCE_EXHAUSTED","code":429}}]' },
+      'RATE_LIMIT',
+      /not now/,
+    ],
   ]
   it.each(cases)('because it %s', async (_what, reply, code, message) => {
     const root = await serve([reply])

@@ -151,6 +151,8 @@ export function codeOf(status: number | undefined, error: ProviderError): LlmFai
   if (isOverflow(message)) return 'CONTEXT_WINDOW_EXCEEDED'
   if (effective === 404)
     return MODEL.test(message) || codes.includes('not_found_error') ? 'UNKNOWN_MODEL' : 'INVALID_REQUEST'
+  // Not implemented: asking again changes nothing.
+  if (effective === 501) return 'INVALID_REQUEST'
   if (effective === 409 || (effective !== undefined && effective >= 500)) return 'SERVER'
   if (MODEL.test(message)) return 'UNKNOWN_MODEL'
   if (KEY.test(message)) return 'AUTH'

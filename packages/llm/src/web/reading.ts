@@ -106,13 +106,14 @@ function takeWhole({ reader, subject, protocol }: Reading, { text }: NoEventsErr
     body = undefined
   }
   if (reader.whole(body)) return
-  if (isRecord(body) && (body['error'] !== undefined || body['message'] !== undefined)) {
-    throw new AnswerError(body['error'] ?? body)
+  const said = Array.isArray(body) ? body[0] : body
+  if (isRecord(said) && (said['error'] !== undefined || said['message'] !== undefined)) {
+    throw new AnswerError(said['error'] ?? said)
   }
-  const said = quote(text, subject.secrets, 200)
+  const quoted = quote(text, subject.secrets, 200)
   throw new LlmError({
     code: 'MALFORMED_RESPONSE',
-    message: `${subject.provider} answered with something that is no ${protocol.answer}: ${said}`,
+    message: `${subject.provider} answered with something that is no ${protocol.answer}: ${quoted}`,
     fix: `check the base address ${shownAddress(subject.base!)}; most end in /v1`,
   })
 }
