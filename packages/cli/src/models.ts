@@ -8,6 +8,7 @@ import Schema from 'schemastery'
 import { EXIT } from './exit-code.ts'
 import { describeFailure } from './failure.ts'
 import { renderProviders } from './models/render.ts'
+import type { KeyState, ProviderReport } from './models/report.ts'
 import { jsonText, plural } from './printable.ts'
 import { lookAt, processSurface, type Surface } from './surface.ts'
 
@@ -26,28 +27,6 @@ export const Config: Schema<Config> = Schema.object({
   json: Schema.boolean().default(false).description('One JSON object instead of a table'),
   offline: Schema.boolean().default(false).description('Asks nobody'),
 })
-
-/** How a provider is let in, and where that comes from; never the key itself. */
-export interface KeyState {
-  readonly state: 'present' | 'missing' | 'not needed'
-  readonly from?: 'environment' | 'file' | 'configuration' | 'login'
-  /** Name of the variable, or of the stored key. */
-  readonly name?: string
-}
-
-export interface ProviderReport {
-  readonly provider: string
-  readonly kind: ProviderInfo['kind']
-  readonly ready: boolean
-  readonly key: KeyState
-  /** What to do to make it ready. */
-  readonly fix?: string
-  /** It was asked for its list. */
-  readonly asked: boolean
-  /** Why it did not tell. */
-  readonly failure?: LlmFailure
-  readonly models: readonly (ModelInfo & { readonly auto?: true })[]
-}
 
 /** At once; each has a connection and a list in memory. */
 const PARALLEL = 6

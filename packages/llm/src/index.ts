@@ -13,7 +13,7 @@ export type { FallbackNotice, RetryNotice } from './retry/notice.ts'
 export { RETRY_POLICY, RetryCourse, type RetryPolicy } from './retry/policy.ts'
 export type { Recourse, RecoveryService, RequestCourse } from './retry/recovery.ts'
 export { type RetryOptions, streamWithRetry } from './retry/stream.ts'
-export { LlmRuntime, type LlmService, type ProviderInfo, type Route } from './service.ts'
+export { LlmRuntime, type LlmService, type ProviderInfo } from './service.ts'
 export * from './stream.ts'
 export {
   type FailureSubject,

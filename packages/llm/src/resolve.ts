@@ -2,8 +2,7 @@
 
 import { HarnessError, nearest } from '@cambium/core'
 import type { LlmAdapter } from './adapter.ts'
-import type { Route } from './service.ts'
-import type { LlmFailure } from './stream.ts'
+import type { LlmFailure, Route } from './stream.ts'
 import { toFailure } from './web/failure.ts'
 
 type Adapters = ReadonlyMap<string, LlmAdapter>

@@ -6,8 +6,7 @@ import { Fallback, routeName } from './retry/fallback.ts'
 import type {} from './retry/notice.ts'
 import { RETRY_POLICY, type RetryPolicy } from './retry/policy.ts'
 import { Recovery, type RequestCourse } from './retry/recovery.ts'
-import type { Route } from './service.ts'
-import type { FailedAttempt, FailedAttemptDecision, LlmCallConfig, LlmFailure } from './stream.ts'
+import type { FailedAttempt, FailedAttemptDecision, LlmCallConfig, LlmFailure, Route } from './stream.ts'
 
 export const name = 'llm-retry'
 export const inject = ['llm']

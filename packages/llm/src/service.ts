@@ -16,13 +16,8 @@ import { ImageRefusals, SecondTry } from './answer/image-refusal.ts'
 import { TokenMeter } from './meter.ts'
 import { type Normalised, normaliseRequest } from './request/normalise.ts'
 import { resolveRoute } from './resolve.ts'
-import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
+import type { LlmRequest, ModelInfo, Route, StreamChunk } from './stream.ts'
 import { LlmError } from './web/failure.ts'
-
-export interface Route {
-  readonly provider: string
-  readonly model: string
-}
 
 export interface ProviderInfo {
   readonly provider: string

@@ -10,6 +10,11 @@ export interface ToolSchema {
   readonly parameters: JsonObject
 }
 
+export interface Route {
+  readonly provider: string
+  readonly model: string
+}
+
 /** How one request is to be made; chosen by the loop's `agent/request` and logged. */
 export interface LlmCallConfig {
   readonly provider: string

@@ -2,10 +2,10 @@
 
 export { WebAdapter, type WebAdapterOptions } from './web/adapter.ts'
 export { type CredentialSource, credentialsOf, environmentCredentials } from './web/credentials.ts'
-export type { ProviderEntry } from './web/endpoint.ts'
 export type { ProviderError } from './web/failure-code.ts'
 export { HttpTransport } from './web/http.ts'
 export { AnswerError, type AnswerReader, type Protocol } from './web/protocol.ts'
+export type { ProviderEntry } from './web/provider.ts'
 export {
   limitFields,
   type ProviderSettings,

@@ -2,8 +2,8 @@
 
 import type { ModelInfo } from '@cambium/llm'
 import type { createColors } from 'picocolors'
-import type { KeyState, ProviderReport } from '../models.ts'
 import { escapeControls, plural } from '../printable.ts'
+import type { KeyState, ProviderReport } from './report.ts'
 
 export interface RenderOptions {
   /** Of a line, in columns; infinite where nobody looks. */

@@ -1,7 +1,7 @@
 /** The provider's own entry, and what is known of a model by its name: how it thinks and what it refuses. */
 
 import type { ModelInfo } from '../stream.ts'
-import type { ProviderEntry } from '../web/endpoint.ts'
+import type { ProviderEntry } from '../web/provider.ts'
 
 /** How a model is told to think. `budget`: by a number of tokens; `adaptive`: by an effort alone. */
 export type ThinkingMode = 'adaptive' | 'budget' | 'none'

@@ -1,6 +1,6 @@
 /** GIF 87a and 89a. */
 
-import type { ImageSize } from './sniff.ts'
+import type { ImageSize } from './size.ts'
 
 export function readGif(bytes: Buffer): ImageSize | undefined {
   if (bytes.length < 13) return undefined

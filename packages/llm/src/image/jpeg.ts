@@ -1,6 +1,6 @@
 /** JPEG (ITU T.81): baseline and progressive, with the orientation that EXIF gives. */
 
-import type { ImageSize } from './sniff.ts'
+import type { ImageSize } from './size.ts'
 
 const SOS = 0xda
 const EOI = 0xd9

@@ -1,6 +1,6 @@
 /** PNG (W3C, third edition), animated ones included. */
 
-import type { ImageSize } from './sniff.ts'
+import type { ImageSize } from './size.ts'
 
 const SIGNATURE = 8
 

@@ -4,17 +4,8 @@ import { readGif } from './gif.ts'
 import { readJpeg } from './jpeg.ts'
 import { readPng } from './png.ts'
 import { asBuffer, type ImageMediaType, imageTypeOf } from './signature.ts'
+import type { ImageSize } from './size.ts'
 import { readWebp } from './webp.ts'
-
-export interface ImageSize {
-  /** Pixels, as the file stores them. */
-  readonly width: number
-  readonly height: number
-  /** It has several frames. */
-  readonly animated?: true
-  /** How EXIF says that it is to be turned, 2 to 8; absent when as it is. */
-  readonly orientation?: number
-}
 
 export interface ImageFacts extends ImageSize {
   readonly mediaType: ImageMediaType

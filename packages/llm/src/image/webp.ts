@@ -1,6 +1,6 @@
 /** WebP (RFC 9649): lossy, lossless and extended. */
 
-import type { ImageSize } from './sniff.ts'
+import type { ImageSize } from './size.ts'
 
 export function readWebp(bytes: Buffer): ImageSize | undefined {
   for (const { type, start, end } of chunks(bytes)) {

@@ -1,6 +1,6 @@
 /** How many tokens something has, roughly, without asking anybody and without a vocabulary. */
 
-import type { ImageSize } from '../image/sniff.ts'
+import type { ImageSize } from '../image/size.ts'
 import type { ContentBlock, Message } from '../message.ts'
 import type { ToolSchema } from '../stream.ts'
 import { type Features, featuresOf } from './features.ts'

@@ -1,6 +1,7 @@
 /** What a picture costs, which providers count by its size and each in its own way. */
 
-import { type ImageSize, sniffImage } from '../image/sniff.ts'
+import type { ImageSize } from '../image/size.ts'
+import { sniffImage } from '../image/sniff.ts'
 import type { ImageBlock } from '../message.ts'
 import type { Vocabulary } from './vocabulary.ts'
 

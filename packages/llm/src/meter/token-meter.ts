@@ -1,8 +1,7 @@
 /** `ctx.llm.meter`: how large a request is, from what the provider has counted and an estimate of the rest. */
 
 import type { AssistantMessage, Message } from '../message.ts'
-import type { Route } from '../service.ts'
-import type { TokenUsage, ToolSchema } from '../stream.ts'
+import type { Route, TokenUsage, ToolSchema } from '../stream.ts'
 import { messageTokens, type RequestParts, requestTokens, systemTokens, toolTokens } from './estimate.ts'
 import { type Vocabulary, vocabularyOf } from './vocabulary.ts'
 

@@ -1,6 +1,6 @@
 /** The providers that need no configuration: where they are, which variable holds the key, how they differ. */
 
-import type { ProviderEntry } from '../web/endpoint.ts'
+import type { ProviderEntry } from '../web/provider.ts'
 import { DIALECT, type Dialect, type ModelQuirk, SKIP_SIGNATURE } from './dialect.ts'
 
 export interface Preset extends ProviderEntry {

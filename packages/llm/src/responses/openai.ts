@@ -1,6 +1,6 @@
 /** OpenAI itself: the one provider of this protocol that needs nothing but its key. */
 
-import type { ProviderEntry } from '../web/endpoint.ts'
+import type { ProviderEntry } from '../web/provider.ts'
 
 const BASE_URL = 'https://api.openai.com/v1'
 

@@ -1,8 +1,8 @@
 /** Which routes stand in for one that is down, and which ones are down. */
 
 import { HarnessError, nearest } from '@cambium/core'
-import type { LlmService, Route } from '../service.ts'
-import type { LlmCallConfig, LlmFailure, LlmFailureCode } from '../stream.ts'
+import type { LlmService } from '../service.ts'
+import type { LlmCallConfig, LlmFailure, LlmFailureCode, Route } from '../stream.ts'
 
 /**
  * Failures of a route, which another one need not have. Not among them: what the request itself is wrong with, which

@@ -1,8 +1,7 @@
 /** `ctx.recovery`: what becomes of a request that failed, whoever made it. */
 
 import { type Context, Service } from '@cambium/core'
-import type { Route } from '../service.ts'
-import type { LlmCallConfig, LlmFailure } from '../stream.ts'
+import type { LlmCallConfig, LlmFailure, Route } from '../stream.ts'
 import { type Fallback, routeName } from './fallback.ts'
 import { RETRY_POLICY, RetryCourse, type RetryPolicy } from './policy.ts'
 

@@ -2,8 +2,7 @@
 
 import { type Context, notify, scopeOf, sleep } from '@cambium/core'
 import { addUsage } from '../meter.ts'
-import type { Route } from '../service.ts'
-import type { LlmCallConfig, LlmFailure, LlmRequest, StreamChunk, TokenUsage } from '../stream.ts'
+import type { LlmCallConfig, LlmFailure, LlmRequest, Route, StreamChunk, TokenUsage } from '../stream.ts'
 import type {} from './notice.ts'
 import type { RetryPolicy } from './policy.ts'
 import { RequestCourse } from './recovery.ts'

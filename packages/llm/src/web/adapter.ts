@@ -2,22 +2,15 @@
 
 import { type ImageRules, LlmAdapter } from '../adapter.ts'
 import type { LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
-import type { CredentialSource } from './credentials.ts'
-import { type Endpoint, needsKey, type ProviderEntry, readEndpoint } from './endpoint.ts'
-import type { Exchanges } from './exchange.ts'
-import type { HttpTransport } from './http.ts'
+import { type Endpoint, needsKey, readEndpoint } from './endpoint.ts'
+import type { ExchangeOptions, Exchanges } from './exchange.ts'
 import { KnownModels } from './known-models.ts'
 import type { Protocol } from './protocol.ts'
-import { type ProviderSettings, type WebLimits, writtenSecrets } from './settings.ts'
+import { writtenSecrets } from './settings.ts'
 
-export interface WebAdapterOptions {
-  readonly entry: ProviderEntry
-  readonly settings: ProviderSettings
+export interface WebAdapterOptions extends Omit<ExchangeOptions, 'protocol' | 'known'> {
   /** Or what loads it, with the first request: a start carries no protocol that it does not speak. */
   readonly protocol: Protocol | (() => Promise<Protocol>)
-  readonly transport: HttpTransport
-  readonly limits: WebLimits
-  readonly credentials: CredentialSource
 }
 
 export class WebAdapter extends LlmAdapter {

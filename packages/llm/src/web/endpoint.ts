@@ -1,28 +1,9 @@
 /** Where a provider is and what lets us in, as configuration, environment and stored credentials say at this moment. */
 
-import type { ImageRules, LlmAdapter } from '../adapter.ts'
-import type { ModelInfo } from '../stream.ts'
 import type { CredentialSource } from './credentials.ts'
 import { isLoopback } from './http.ts'
+import type { ProviderEntry } from './provider.ts'
 import type { ProviderSettings } from './settings.ts'
-
-/** A provider as it is known without asking anybody. */
-export interface ProviderEntry {
-  readonly provider: string
-  readonly baseURL: string
-  /** Variables that may hold the key, the usual one first; none for a server that asks for no key. */
-  readonly keys: readonly string[]
-  /** Variables that may hold another address. */
-  readonly bases: readonly string[]
-  /** Appended to an address from the environment that lacks it. */
-  readonly path?: string
-  readonly kind: LlmAdapter['kind']
-  /** Further lists of a server, from the root of its address, that say more of its models. */
-  readonly alsoLists?: readonly string[]
-  /** The first is taken when none is named. */
-  readonly models: readonly ModelInfo[]
-  readonly images?: ImageRules
-}
 
 /** What one request uses, read in one go so that a change of settings never mixes an address with another's key. */
 export interface Endpoint {

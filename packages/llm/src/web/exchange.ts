@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { LlmFailure, LlmRequest, ModelInfo, StreamChunk } from '../stream.ts'
-import type { WebAdapterOptions } from './adapter.ts'
+import type { CredentialSource } from './credentials.ts'
 import { type Endpoint, needsKey, readEndpoint } from './endpoint.ts'
 import {
   type FailedResponse,
@@ -14,15 +14,21 @@ import {
   shownAddress,
 } from './failure.ts'
 import { readProviderError } from './failure-code.ts'
-import { AnswerTimeout, isWebAddress, readText, release } from './http.ts'
+import { AnswerTimeout, type HttpTransport, isWebAddress, readText, release } from './http.ts'
 import type { KnownModels } from './known-models.ts'
 import { AnswerError, type Protocol } from './protocol.ts'
+import type { ProviderEntry } from './provider.ts'
 import { readAnswer } from './reading.ts'
-import { writtenSecrets } from './settings.ts'
+import { type ProviderSettings, type WebLimits, writtenSecrets } from './settings.ts'
 import { SilenceError, spell } from './sse.ts'
 
-export interface ExchangeOptions extends WebAdapterOptions {
+export interface ExchangeOptions {
+  readonly entry: ProviderEntry
+  readonly settings: ProviderSettings
   readonly protocol: Protocol
+  readonly transport: HttpTransport
+  readonly limits: WebLimits
+  readonly credentials: CredentialSource
   readonly known: KnownModels
 }
 

@@ -3,7 +3,8 @@
 import { mergedInfo } from '../models/merge.ts'
 import { lookUpModel } from '../models/table.ts'
 import type { ModelInfo } from '../stream.ts'
-import { baseOf, isHome, type ProviderEntry, trimmed } from './endpoint.ts'
+import { baseOf, isHome, trimmed } from './endpoint.ts'
+import type { ProviderEntry } from './provider.ts'
 import type { ProviderSettings } from './settings.ts'
 
 export class KnownModels {

@@ -3,8 +3,8 @@
 import { HarnessError, MAX_TIMER_MS } from '@cambium/core'
 import Schema from 'schemastery'
 import type { ModelInfo } from '../stream.ts'
-import type { ProviderEntry } from './endpoint.ts'
 import { isWebAddress } from './http.ts'
+import type { ProviderEntry } from './provider.ts'
 
 export interface ModelConfig {
   id: string
