@@ -1,6 +1,6 @@
 /** What came of a task: folded from the session's events between its receipt and the agent's next idleness. */
 
-import { type Route, type TokenUsage, textOf } from '@cambium/llm'
+import { addUsage, type Route, type TokenUsage, textOf } from '@cambium/llm'
 import type { SessionEvent, TurnEndReason } from '@cambium/session'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import type { Failure } from './failure.ts'
@@ -161,13 +161,3 @@ const stopped = (stopReason: StopReason, exitCode: ExitCode, answer: string, fai
   exitCode,
   failure,
 })
-
-export function addUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
-  return {
-    inputTokens: a.inputTokens + b.inputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    cacheReadTokens: a.cacheReadTokens + b.cacheReadTokens,
-    cacheWriteTokens: a.cacheWriteTokens + b.cacheWriteTokens,
-    reasoningTokens: a.reasoningTokens + b.reasoningTokens,
-  }
-}

@@ -1,10 +1,10 @@
 /** What the agent is doing, on a terminal: a line for each call, and one redrawn line with time and tokens. */
 
 import type { JsonValue } from '@cambium/core'
-import { type TokenUsage, textOf } from '@cambium/llm'
+import { addUsage, type TokenUsage, textOf } from '@cambium/llm'
 import type { LiveEvent, SessionEvent } from '@cambium/session'
 import pc from 'picocolors'
-import { addUsage, NO_USAGE, type Outcome, POLICY_CODES } from './outcome.ts'
+import { NO_USAGE, type Outcome, POLICY_CODES } from './outcome.ts'
 import { count, duration, oneLine, plural } from './printable.ts'
 import type { StatusLine } from './status-line.ts'
 

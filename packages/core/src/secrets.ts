@@ -26,9 +26,12 @@ export function keepSecrets(ctx: Context, source: SecretSource): () => void {
  * means something else would be broken: short ones, and those that look like words.
  */
 export function redact(text: string): string {
-  if (!sources.size || text.length < SHORTEST) return text
+  return sources.size && text.length >= SHORTEST ? redactBy(needles(), text) : text
+}
+
+function redactBy(list: readonly Needle[], text: string): string {
   let out = text
-  for (const needle of needles()) if (out.includes(needle.text)) out = without(out, needle)
+  for (const needle of list) if (out.includes(needle.text)) out = without(out, needle)
   return out
 }
 
@@ -45,9 +48,13 @@ export function redactCut(text: string): string {
   return out
 }
 
-/** Each string in the data by `change`, keys too; the same object when nothing has to change. */
-export function redactJson<T extends JsonValue | undefined>(value: T, change: (text: string) => string = redact): T {
-  return sources.size ? (mapStrings(value, change) as T) : value
+/** Each string in the data by `change`, {@link redact} by default, keys too; the same object when nothing has to change. */
+export function redactJson<T extends JsonValue | undefined>(value: T, change?: (text: string) => string): T {
+  if (!sources.size) return value
+  if (change) return mapStrings(value, change) as T
+  // Asked for once, and not for each string: a source may look at the disk.
+  const list = needles()
+  return mapStrings(value, text => (text.length < SHORTEST ? text : redactBy(list, text))) as T
 }
 
 function mapStrings(value: JsonValue | undefined, change: (text: string) => string): JsonValue | undefined {

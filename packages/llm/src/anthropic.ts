@@ -53,6 +53,7 @@ export function apply(ctx: Context, config: Config) {
   const transport = new HttpTransport()
   ctx.effect(() => () => transport.dispose(), 'http connections')
   const { llm } = ctx
+  const credentials = credentialsOf(ctx)
   for (const { entry: written, settings = {} } of providersOf([ANTHROPIC], config, base => base)) {
     const entry = { ...written, baseURL: withVersion(written.baseURL, '/v1') }
     const { authorization = 'x-api-key', cache = '5m', thinking } = settings
@@ -61,7 +62,6 @@ export function apply(ctx: Context, config: Config) {
       const { Messages } = await import('./anthropic/protocol.ts')
       return new Messages({ authorization, cache, thinking, info })
     }
-    const credentials = credentialsOf(ctx)
     const adapter: WebAdapter = new WebAdapter({ entry, settings, protocol, transport, limits: config, credentials })
     llm.registerAdapter(entry.provider, adapter)
   }

@@ -55,6 +55,7 @@ export function apply(ctx: Context, config: Config) {
   ctx.effect(() => () => transport.dispose(), 'http connections')
   const { llm } = ctx
   const warn = (text: string) => ctx.logger.warn(text)
+  const credentials = credentialsOf(ctx)
   for (const { entry, settings } of providersOf(PRESETS, config, base => ({ ...base, dialect: DIALECT }))) {
     const like = settings?.like === undefined ? entry : PRESETS.find(({ provider }) => provider === settings.like)
     llm.registerAdapter(
@@ -68,7 +69,7 @@ export function apply(ctx: Context, config: Config) {
         },
         transport,
         limits: config,
-        credentials: credentialsOf(ctx),
+        credentials,
       }),
     )
   }

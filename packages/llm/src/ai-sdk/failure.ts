@@ -9,7 +9,7 @@ import {
   failureFromResponse,
   quote,
 } from '../web/failure.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 
 /** Errors of the AI SDK that come from no answer of a provider, by their names. */
 const NAMED: Readonly<Record<string, LlmFailureCode>> = {

@@ -4,7 +4,7 @@ import { type Context, errorMessage, workingFolder } from '@cambium/core'
 // The types of `fiber.entry`.
 import type {} from '@cambium/loader'
 import { LlmError } from '../web/failure.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 import { type LanguageModel, VERSIONS } from './language-model.ts'
 
 export interface PackageSettings {

@@ -4,7 +4,7 @@ import type { JsonObject } from '@cambium/core'
 import { type AssistantBlock, CallId } from '../message.ts'
 import type { FinishReason, StreamChunk } from '../stream.ts'
 import { LlmError } from '../web/failure.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord, stringOf } from '../web/value.ts'
 import type { StreamPart } from './language-model.ts'
 import { addMetadata, replayOf } from './prompt.ts'
 import { readUsage } from './usage.ts'
@@ -255,5 +255,3 @@ function reasonOf(value: unknown): { readonly unified: string; readonly raw: str
   const unsaid = unified === 'interrupted' || (unified === 'other' && !raw)
   return { unified: unsaid ? 'unsaid' : unified, raw }
 }
-
-const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')

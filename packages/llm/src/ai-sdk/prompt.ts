@@ -3,7 +3,7 @@
 import type { JsonObject, JsonValue } from '@cambium/core'
 import type { AssistantMessage, ImageBlock, Message, ToolResultBlock, UserBlock } from '../message.ts'
 import type { LlmRequest } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 import type { PromptMessage, Version } from './language-model.ts'
 
 type Parts = JsonObject[]

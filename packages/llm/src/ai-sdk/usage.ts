@@ -1,5 +1,5 @@
 import type { TokenUsage } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 
 /** Counts made disjoint; undefined where the provider gave none. */
 export function readUsage(usage: unknown, metadata: unknown): TokenUsage | undefined {

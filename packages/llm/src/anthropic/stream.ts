@@ -1,9 +1,10 @@
 /** Reads the events of a message. Blocks and events of other kinds (server tools, citations) are passed over. */
 
+import { isComplete } from '../answer/arguments.ts'
 import { CallId } from '../message.ts'
 import type { FinishReason, StreamChunk, TokenUsage } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
 import type { AnswerReader } from '../web/protocol.ts'
+import { countOf, isRecord, stringOf } from '../web/value.ts'
 import type { Replay } from './thinking.ts'
 
 interface Block {
@@ -100,13 +101,13 @@ export class MessagesReader implements AnswerReader {
   private start(at: number, content: Record<string, unknown>) {
     this.close(false)
     const { type } = content
-    if (type === 'text') this.say(this.add(at, 'text'), textOf(content['text']))
+    if (type === 'text') this.say(this.add(at, 'text'), stringOf(content['text']))
     else if (type === 'thinking') {
       const block = this.add(at, 'reasoning')
-      block.signature = textOf(content['signature'])
-      this.say(block, textOf(content['thinking']))
+      block.signature = stringOf(content['signature'])
+      this.say(block, stringOf(content['thinking']))
     } else if (type === 'redacted_thinking') {
-      const replay: Replay = { type, data: textOf(content['data']) }
+      const replay: Replay = { type, data: stringOf(content['data']) }
       const block = this.add(at, 'reasoning')
       this.begin(block)
       this.out.push({ type: 'block-end', index: block.index, block: { type: 'reasoning', text: '', replay } })
@@ -114,7 +115,7 @@ export class MessagesReader implements AnswerReader {
       this.blocks.set(at, undefined)
     } else if (type === 'tool_use') {
       const { id, name, input } = content
-      const block = this.add(at, 'tool-call', textOf(id), textOf(name))
+      const block = this.add(at, 'tool-call', stringOf(id), stringOf(name))
       this.calls.push(block)
       this.begin(block)
       this.out.push(callDelta(block, '', block.name))
@@ -147,7 +148,7 @@ export class MessagesReader implements AnswerReader {
     }
     const block = this.blocks.get(at)
     if (block?.type !== type) return
-    const text = textOf(delta[key])
+    const text = stringOf(delta[key])
     if (key === 'signature') block.signature += text
     else this.say(block, text)
   }
@@ -271,15 +272,3 @@ function finishOf(reason: string | undefined, calls: boolean): Exclude<FinishRea
 
 /** Undefined for an event that names no place: it is about the block that began last. */
 const indexOf = ({ index }: Record<string, unknown>) => (typeof index === 'number' ? index : undefined)
-const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
-const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)
-
-/** Blank arguments are complete: they mean none. */
-function isComplete(text: string): boolean {
-  if (!text.trim()) return true
-  try {
-    return isRecord(JSON.parse(text))
-  } catch {
-    return false
-  }
-}

@@ -4,7 +4,7 @@ import type { JsonObject } from '@cambium/core'
 import type { AssistantMessage, ReasoningBlock } from '../message.ts'
 import type { LlmRequest } from '../stream.ts'
 import { LlmError } from '../web/failure.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 import { BUDGETS, type Traits } from './models.ts'
 
 /** The thoughts that go back with a message: none, those with a signature, or all that the provider has sent. */

@@ -6,9 +6,10 @@
  */
 
 import type { JsonObject } from '@cambium/core'
+import { isComplete, isObject } from '../answer/arguments.ts'
 import { CallId, type ToolCallBlock } from '../message.ts'
 import type { StreamChunk } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 
 interface Call {
   readonly block: number
@@ -179,14 +180,3 @@ function toBlock({ id, name, text, problem, extra }: Call): ToolCallBlock {
 function beginsAgain(call: Call, text: string): boolean {
   return text.trimStart().startsWith('{') && isObject(call.text)
 }
-
-function isObject(text: string): boolean {
-  try {
-    return isRecord(JSON.parse(text))
-  } catch {
-    return false
-  }
-}
-
-/** Blank arguments are complete: they mean none. */
-const isComplete = (text: string) => !text.trim() || isObject(text)

@@ -3,8 +3,8 @@
 import type { JsonObject, JsonValue } from '@cambium/core'
 import type { AssistantBlock, ReasoningBlock } from '../message.ts'
 import type { FinishReason, LlmFailure, StreamChunk, TokenUsage } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
 import { AnswerError, type AnswerReader } from '../web/protocol.ts'
+import { isRecord, stringOf } from '../web/value.ts'
 import { CallAssembler } from './calls.ts'
 import type { Dialect } from './dialect.ts'
 import { ThinkTags } from './think-tags.ts'
@@ -215,5 +215,3 @@ function textBlock({ type, text, details }: OpenText): AssistantBlock {
   const block: ReasoningBlock = { type, text }
   return details.length ? { ...block, replay: { reasoning_details: details } } : block
 }
-
-const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')

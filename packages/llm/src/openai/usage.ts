@@ -1,9 +1,7 @@
 /** What an answer cost, as servers of chat completions count it. */
 
 import type { TokenUsage } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
-
-const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)
+import { countOf, isRecord } from '../web/value.ts'
 
 /** Counts made disjoint: a provider's prompt count includes what its cache gave. */
 export function readUsage(usage: Record<string, unknown>, costInUsage: boolean): TokenUsage {

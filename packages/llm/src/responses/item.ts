@@ -2,7 +2,7 @@
 
 import { CallId } from '../message.ts'
 import type { FinishReason, StreamChunk } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 import { replayOf, textParts } from './replay.ts'
 
 export type Item = Record<string, unknown>

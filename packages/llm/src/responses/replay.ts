@@ -1,7 +1,7 @@
 /** What a reasoning item leaves in its block, so that it can go back to the provider that gave it. */
 
 import type { JsonObject, JsonValue } from '@cambium/core'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 
 /** Kept as `replay`; the tag tells it from what other protocols leave there. */
 interface ReasoningReplay extends JsonObject {

@@ -1,8 +1,8 @@
 /** Reads the events of a response. */
 
 import type { FinishReason, StreamChunk, TokenUsage } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
 import { AnswerError, type AnswerReader } from '../web/protocol.ts'
+import { isRecord, stringOf } from '../web/value.ts'
 import { createItem, type Item, type ItemKind, type OutputItem, type PartKind } from './item.ts'
 import { readUsage } from './usage.ts'
 
@@ -201,5 +201,3 @@ function kindOf(value: Item): ItemKind | undefined {
   const { type } = value
   return type === 'message' || type === 'reasoning' || type === 'function_call' ? type : undefined
 }
-
-const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')

@@ -1,5 +1,5 @@
 import type { TokenUsage } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { countOf, isRecord } from '../web/value.ts'
 
 /** Counts made disjoint: the input count includes what the cache gave. */
 export function readUsage(usage: Record<string, unknown>): TokenUsage {
@@ -17,5 +17,3 @@ export function readUsage(usage: Record<string, unknown>): TokenUsage {
     reasoningTokens: Math.min(outputTokens, countOf(output['reasoning_tokens'])),
   }
 }
-
-const countOf = (value: unknown): number => (typeof value === 'number' && value > 0 ? Math.round(value) : 0)

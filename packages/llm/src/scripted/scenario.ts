@@ -2,7 +2,7 @@
 
 import { HarnessError, type JsonValue, nearest } from '@cambium/core'
 import { FAILURE_CODES, type FinishReason, type LlmFailureCode, type LlmRequest } from '../stream.ts'
-import { isRecord } from '../web/failure-code.ts'
+import { isRecord } from '../web/value.ts'
 
 /** A text that must be contained, or `/a pattern/`. */
 export type Matcher = string

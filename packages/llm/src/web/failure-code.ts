@@ -1,6 +1,7 @@
 /** Which code a provider's error has: its own structured code first, then the status, then its wording. */
 
 import type { LlmFailureCode } from '../stream.ts'
+import { isRecord } from './value.ts'
 
 /** What could be read from an error body, whatever its dialect. */
 export interface ProviderError {
@@ -13,9 +14,6 @@ export interface ProviderError {
   /** The field of the request that it complains of. */
   readonly param?: string
 }
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Reads an error body: `{error: {message, code, type}}`, `{error: "…"}`, `{message}`, `{detail}`, `[{error}]`, or plain text. */
 export function readProviderError(body: unknown): ProviderError {

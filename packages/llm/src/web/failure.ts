@@ -2,8 +2,9 @@
 
 import { errorMessage, isHarnessError, redact } from '@cambium/core'
 import { FAILURE_CODES, type LlmFailure, type LlmFailureCode } from '../stream.ts'
-import { codeOf, isRecord, type ProviderError, readProviderError } from './failure-code.ts'
+import { codeOf, type ProviderError, readProviderError } from './failure-code.ts'
 import { ProxyError } from './proxy-error.ts'
+import { isRecord } from './value.ts'
 
 /** What an adapter throws; the service turns it into the `finish` that carries `failure`. */
 export class LlmError extends Error {

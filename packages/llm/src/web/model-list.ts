@@ -1,7 +1,7 @@
 /** What servers say of their models, each in its own words, in ours. */
 
 import type { ModelInfo } from '../stream.ts'
-import { isRecord } from './failure-code.ts'
+import { isRecord } from './value.ts'
 
 type Item = Readonly<Record<string, unknown>>
 

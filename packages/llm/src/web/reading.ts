@@ -3,10 +3,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { StreamChunk } from '../stream.ts'
 import { type FailureSubject, LlmError, quote, shownAddress } from './failure.ts'
-import { isRecord } from './failure-code.ts'
 import { AnswerError, type AnswerReader, type Protocol } from './protocol.ts'
 import type { WebLimits } from './settings.ts'
 import { NoEventsError, readEvents, spell } from './sse.ts'
+import { isRecord } from './value.ts'
 
 export interface Reading {
   readonly response: IncomingMessage
