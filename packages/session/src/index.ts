@@ -15,6 +15,7 @@ export * from './session.ts'
 export { isSessionId, newSessionId } from './session-id.ts'
 export { foldSurface } from './surface.ts'
 export { type TranscriptEntry, transcript } from './transcript.ts'
+export { type TurnOutline, type TurnPrompt, turnsOf } from './turns.ts'
 
 export const name = 'session'
 export const provide = ['sessions']

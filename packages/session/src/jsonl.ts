@@ -2,13 +2,13 @@
 
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Context, errorMessage, MAX_TIMER_MS, Service } from '@cambium/core'
+import { type Context, errorMessage, MAX_TIMER_MS, notify, Service } from '@cambium/core'
 import { diskError, homeFolder, liveHolder, takeLease } from '@cambium/store'
 import Schema from 'schemastery'
-import type { SessionId } from './event.ts'
+import type { SessionHeader, SessionId } from './event.ts'
 import { notFound } from './jsonl/format.ts'
 import { listLogs } from './jsonl/listing.ts'
-import { lockOf, Places, partialOf } from './jsonl/places.ts'
+import { filesOf, lockOf, Places, partialOf } from './jsonl/places.ts'
 import { readLog } from './jsonl/reader.ts'
 import { busy, SessionWriter, type WriterOptions } from './jsonl/writer.ts'
 import type { SessionPersistence, SessionSummary, StoredSession } from './service.ts'
@@ -147,10 +147,16 @@ class JsonlStore extends Service implements SessionPersistence {
       if (taking.kind === 'busy') throw busy(id, taking.holder, lock)
       rmSync(path, { force: true })
       rmSync(partialOf(path), { force: true })
+      rmSync(filesOf(path), { recursive: true, force: true })
       taking.lease.release()
     } catch (error) {
       throw diskError(error, 'cannot delete a session', path)
     }
+    notify(this.ctx, undefined, 'session/deleted', id)
+  }
+
+  folder({ id, cwd }: SessionHeader): string {
+    return filesOf(this.places.find(id) ?? this.places.log(cwd, id))
   }
 
   writerOf(session: Session): SessionWriter {

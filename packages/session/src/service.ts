@@ -52,6 +52,11 @@ export interface Sessions {
   flush(session: Session): Promise<void>
   /** Flushes, tells `session/disposed`, and releases the session. Idempotent. @throws what flushing failed with, when all the rest is done */
   close(session: Session): Promise<void>
+  /**
+   * A private folder for what belongs to the session and does not fit into its log. It is not made yet; it goes when the
+   * session is deleted, or, where no store is mounted, when the session ends.
+   */
+  folder(session: Session): string
   /** From now on the session's events belong to the scope of `key` (its agent): heard there, above it, and by untagged listeners. */
   bindScope(session: Session, key: ScopeKey): () => void
   /**
@@ -71,6 +76,10 @@ export interface SessionSummary {
   readonly title?: string
   /** Where it is stored. */
   readonly path: string
+  /** Of its log, as it is stored. */
+  readonly bytes: number
+  /** Where a fork came from. */
+  readonly parent?: SessionHeader['parent']
   /** Set when the log cannot be read; it is listed all the same. */
   readonly damaged?: string
   /** Who writes it now. */
@@ -96,8 +105,10 @@ export interface SessionPersistence {
   acquire(id: SessionId): Promise<StoredSession>
   /** Stores what is pending and gives the lease back; nothing when it is not held. */
   release(id: SessionId): Promise<void>
-  /** @throws `SESSION_NOT_FOUND`, `SESSION_BUSY` when somebody writes it, this process too */
+  /** Log, folder and all; told by `session/deleted`. @throws `SESSION_NOT_FOUND`, `SESSION_BUSY` when somebody writes it, this process too */
   delete(id: SessionId): Promise<void>
+  /** The folder of a session's own files, which is not made here and goes with `delete`. A store without one has none kept. */
+  folder?(header: SessionHeader): string
 }
 
 declare module 'cordis' {
@@ -110,10 +121,14 @@ declare module 'cordis' {
   interface Events {
     /** gate: a session is about to be live; throwing vetoes it. */
     'session/created'(session: Session): void
+    /** gate: an event of a sound shape is about to be committed, on the stack of who appends it; throwing vetoes it. */
+    'session/append'(session: Session, draft: { readonly type: EventType; readonly data: unknown }): void
     /** notify: an event was committed, or a live one happened. */
     'session/event'(session: Session, event: SessionEvent | LiveEvent): void
     /** notify: a session is gone; told exactly once for each that `session/created` let in. */
     'session/disposed'(session: Session): void
+    /** notify: a stored session is no more, whoever deleted it. */
+    'session/deleted'(id: SessionId): void
     /** parallel: store what is pending of this session. */
     'session/flush'(session: Session): Promise<void> | void
   }

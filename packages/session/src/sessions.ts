@@ -1,6 +1,8 @@
 /** The service behind `ctx.sessions`. */
 
-import { isAbsolute, resolve } from 'node:path'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { isAbsolute, join, resolve } from 'node:path'
 import {
   type Context,
   errorMessage,
@@ -37,6 +39,8 @@ interface Entry {
   /** Ends the session and takes it off its owner's fiber. */
   end: () => Promise<void>
   scope: ScopeKey | undefined
+  /** Made for a session that no store keeps. */
+  folder: string | undefined
 }
 
 export class SessionService extends Service implements Sessions {
@@ -54,7 +58,12 @@ export class SessionService extends Service implements Sessions {
     this.base = ctx
     const { live, types } = this
     this.host = {
-      check: (session, type, data) => check(types, type, data, session.id, live.get(session.id)?.scope),
+      check(session, type, data) {
+        const scope = live.get(session.id)?.scope
+        const flag = check(types, type, data, session.id, scope)
+        gate(ctx, scope, 'session/append', session, { type: type as EventType, data })
+        return flag
+      },
       tell: (session, event) => notify(ctx, live.get(session.id)?.scope, 'session/event', session, event),
     }
   }
@@ -174,6 +183,17 @@ export class SessionService extends Service implements Sessions {
       if (end.status === 'rejected') report(this.base, 'closing a session', end.reason)
   }
 
+  folder(session: Session): string {
+    const kept = this.store()?.folder?.(session.header)
+    if (kept) return kept
+    const entry = this.live.get(session.id)
+    if (entry?.log !== session) {
+      throw new HarnessError('SESSION_CLOSED', `session ${session.id} is not live and has no folder`)
+    }
+    entry.folder ??= mkdtempSync(join(tmpdir(), 'cambium-session-'))
+    return entry.folder
+  }
+
   bindScope(session: Session, key: ScopeKey): () => void {
     const entry = this.live.get(session.id)
     if (!entry || entry.log !== session) {
@@ -204,7 +224,7 @@ export class SessionService extends Service implements Sessions {
     assertSessionId(id)
     if (this.live.has(id)) throw duplicate(id)
     const log = new SessionLog(deepFreeze(toJson(header, 'header')) as unknown as SessionHeader, events, this.host)
-    const entry: Entry = { log, end: async () => {}, scope: undefined }
+    const entry: Entry = { log, end: async () => {}, scope: undefined, folder: undefined }
     entry.end = owner.effect(() => {
       this.live.set(id, entry)
       try {
@@ -229,6 +249,7 @@ export class SessionService extends Service implements Sessions {
       } finally {
         log.close()
         notify(this.base, entry.scope, 'session/disposed', log)
+        if (entry.folder) rmSync(entry.folder, { recursive: true, force: true })
         try {
           await this.store()?.release(log.id)
         } finally {

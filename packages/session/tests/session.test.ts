@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { createScope, HarnessError, type ScopeKey } from '@cambium/core'
 import type { LiveEvent, Session, SessionEvent, SessionEventMap } from '@cambium/session'
 import Schema from 'schemastery'
@@ -107,6 +110,20 @@ describe('appending', () => {
     const session = ctx.sessions.create()
     session.append('turn/start', { turn: 1 })
     expect(heard).toEqual(['first turn/start', 'second turn/start', 'first step/start', 'second step/start'])
+  })
+
+  it('a gate sees each event before it is committed, and keeps out what it throws at', async () => {
+    const { ctx } = await boot()
+    const seen: string[] = []
+    ctx.on('session/append', (session, { type }) => {
+      seen.push(`${type} at ${session.seq}`)
+      if (type === 'step/start') throw new Error('no steps today')
+    })
+    const session = ctx.sessions.create()
+    session.append('turn/start', { turn: 1 })
+    expect(() => session.append('step/start', { turn: 1, step: 1 })).toThrow('no steps today')
+    expect(seen).toEqual(['turn/start at 0', 'step/start at 1'])
+    expect(session.events().map(({ type }) => type)).toEqual(['turn/start'])
   })
 
   it('a throwing listener is reported by name and changes nothing', async () => {
@@ -375,6 +392,18 @@ describe('life', () => {
     await expect(ctx.sessions.flush(session)).rejects.toMatchObject({ code: 'DISK_FULL' })
     stop()
     await ctx.sessions.flush(session)
+  })
+
+  it('a session that no store keeps has a private folder for as long as it lives', async () => {
+    const { ctx } = await boot()
+    const session = ctx.sessions.create()
+    const folder = ctx.sessions.folder(session)
+    expect(ctx.sessions.folder(session)).toBe(folder)
+    expect(folder).not.toBe(ctx.sessions.folder(ctx.sessions.create()))
+    await writeFile(join(folder, 'note'), 'kept')
+    await ctx.sessions.close(session)
+    expect(existsSync(folder)).toBe(false)
+    expect(() => ctx.sessions.folder(session)).toThrow(expect.objectContaining({ code: 'SESSION_CLOSED' }))
   })
 
   it('refuses ids that could not be files, and relative directories', async () => {

@@ -1,5 +1,5 @@
 import { textOf } from '@cambium/llm'
-import { foldSurface, type Session, transcript } from '@cambium/session'
+import { foldSurface, type Session, transcript, turnsOf } from '@cambium/session'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { boot, user } from './boot.ts'
@@ -85,4 +85,32 @@ it('what grew event by event is what a fold of the whole log gives', async () =>
     }),
     { numRuns: 50 },
   )
+})
+
+it('the turns of a log, with what a person said in each', async () => {
+  const { ctx } = await boot()
+  const session = ctx.sessions.create()
+  session.append('turn/start', { turn: 1 })
+  session.append('user/message', { message: user('first', 'm1') })
+  session.append('assistant/message', answer(1, 'yes'))
+  session.append('user/message', { message: user('and more', 'm2') })
+  session.append('user/message', { message: { ...user('a notice'), source: { kind: 'plugin', plugin: 'x' } } })
+  session.append('turn/end', { turn: 1, reason: { kind: 'completed' } })
+  session.append('turn/start', { turn: 2 })
+  session.append('user/message', { message: user('second', 'm3') })
+  expect(turnsOf(session.events())).toEqual([
+    {
+      turn: 1,
+      from: 0,
+      to: 5,
+      time: expect.any(Number),
+      reason: { kind: 'completed' },
+      prompts: [
+        { seq: 1, messageId: 'm1', text: 'first' },
+        { seq: 3, messageId: 'm2', text: 'and more' },
+      ],
+      steps: 1,
+    },
+    { turn: 2, from: 6, time: expect.any(Number), prompts: [{ seq: 7, messageId: 'm3', text: 'second' }], steps: 0 },
+  ])
 })

@@ -16,6 +16,7 @@ const AT_ONCE = 16
 interface Found {
   readonly path: string
   readonly time: number
+  readonly bytes: number
   readonly isFile: boolean
   readonly locked: boolean
 }
@@ -37,16 +38,17 @@ async function findLogs(folder: string): Promise<Found[]> {
     const path = join(folder, name)
     try {
       const stats = await stat(path)
-      return { path, time: stats.mtimeMs, isFile: stats.isFile(), locked: all.has(basename(lockOf(path))) }
+      const { mtimeMs: time, size: bytes } = stats
+      return { path, time, bytes, isFile: stats.isFile(), locked: all.has(basename(lockOf(path))) }
     } catch {
       // Deleted since the folder was read, or a link to nowhere: the second is worth showing.
-      return { path, time: 0, isFile: false, locked: false }
+      return { path, time: 0, bytes: 0, isFile: false, locked: false }
     }
   })
   return found
 }
 
-async function summarise({ path, time, isFile, locked }: Found, staleMs: number): Promise<SessionSummary> {
+async function summarise({ path, time, bytes, isFile, locked }: Found, staleMs: number): Promise<SessionSummary> {
   const id = basename(path, SUFFIX)
   try {
     if (!isFile) throw new HarnessError('SESSION_DAMAGED', 'it is not a file')
@@ -58,6 +60,8 @@ async function summarise({ path, time, isFile, locked }: Found, staleMs: number)
       createdAt: header.createdAt,
       updatedAt: time,
       path,
+      bytes,
+      ...(header.parent ? { parent: header.parent } : {}),
       ...(title ? { title } : {}),
       ...(holder
         ? { holder: holder === 'unknown' ? 'another process' : `process ${holder.pid} on ${holder.host}` }
@@ -65,7 +69,7 @@ async function summarise({ path, time, isFile, locked }: Found, staleMs: number)
     }
   } catch (error) {
     const damaged = isHarnessError(error) ? error.problem : diskError(error, 'cannot be opened', path).problem
-    return { id, cwd: '', createdAt: time, updatedAt: time, path, damaged }
+    return { id, cwd: '', createdAt: time, updatedAt: time, path, bytes, damaged }
   }
 }
 

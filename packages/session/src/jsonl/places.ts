@@ -1,4 +1,4 @@
-/** Where logs lie: `<root>/<workspace>/<id>.jsonl`, with the lock and the journalled answer beside it. */
+/** Where logs lie: `<root>/<workspace>/<id>.jsonl`, with the lock, the journalled answer and the session's own files beside it. */
 
 import { createHash } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
@@ -47,6 +47,8 @@ export class Places {
 }
 
 export const lockOf = (log: string) => `${log.slice(0, -SUFFIX.length)}.lock`
+/** The folder of what belongs to a session and does not fit into its log. */
+export const filesOf = (log: string) => `${log.slice(0, -SUFFIX.length)}.files`
 export const partialOf = (log: string) => `${log.slice(0, -SUFFIX.length)}.partial`
 
 /** Readable, and different for different directories: `work-shop-5f2c9a1b`. */
