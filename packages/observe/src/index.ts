@@ -1,0 +1,3 @@
+/** Watching without touching. */
+
+export type { Config as InvariantsConfig } from './invariants.ts'
