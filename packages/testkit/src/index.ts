@@ -2,6 +2,7 @@
 
 export { type BootedTree, bootTree } from './boot-tree.ts'
 export { builtBin } from './built-bin.ts'
+export { bundledChild } from './bundled-child.ts'
 export { call, type FakeAnswer, FakeModel, type FakeReply, fail, fakeModel, say } from './fake-model.ts'
 export { replyBytes } from './model-server/answer.ts'
 export { OVERFLOW_WORDINGS } from './model-server/errors.ts'
