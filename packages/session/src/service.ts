@@ -95,6 +95,29 @@ export interface StoredSession {
   readonly partial?: PartialMessage
 }
 
+export interface PruneOptions {
+  /** Tells what would go, and changes nothing. */
+  dryRun?: boolean
+  /** Sessions whose last activity is longer ago go. */
+  olderThanMs?: number
+  /** The oldest go until the rest takes no more than this. */
+  maxTotalBytes?: number
+  /** The newest ones that stay, whatever else is asked; given alone, all others go. */
+  keep?: number
+  /** Only sessions of this working directory. */
+  cwd?: string
+}
+
+export interface PruneReport {
+  readonly removed: SessionSummary[]
+  /** How many sessions are left. */
+  readonly kept: number
+  /** What the removed ones took, their folders too. */
+  readonly freedBytes: number
+  /** What would have gone and stays, and every damaged one: those are for a person to judge. */
+  readonly skipped: { readonly id: SessionId; readonly why: string }[]
+}
+
 /** A store of sessions. `session/jsonl` is the first; tests and embedders may bring others. */
 export interface SessionPersistence {
   /** Stored sessions, last written first, of one working directory or of all; does not read whole logs. */
@@ -107,6 +130,11 @@ export interface SessionPersistence {
   release(id: SessionId): Promise<void>
   /** Log, folder and all; told by `session/deleted`. @throws `SESSION_NOT_FOUND`, `SESSION_BUSY` when somebody writes it, this process too */
   delete(id: SessionId): Promise<void>
+  /**
+   * Deletes the sessions that are beyond the limits given here, or beyond the configured ones when none is; never one that
+   * somebody writes, nor a damaged one. Without any limit nothing goes.
+   */
+  prune?(options?: PruneOptions): Promise<PruneReport>
   /** The folder of a session's own files, which is not made here and goes with `delete`. A store without one has none kept. */
   folder?(header: SessionHeader): string
 }
