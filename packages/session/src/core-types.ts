@@ -43,11 +43,14 @@ function listProblem(content: unknown, blocks: ReadonlyMap<unknown, BlockCheck>)
   return `must be a list of blocks (${types}) with all their fields, which number ${at} is not`
 }
 
-const message = (role: 'user' | 'assistant'): Check => {
+type Role = keyof typeof BLOCKS
+
+const message = (...roles: Role[]): Check => {
   return ({ message }) => {
     if (!isObject(message)) return '"message" must be a message'
     if (typeof message['id'] !== 'string' || !message['id']) return '"message.id" must be a text'
-    if (message['role'] !== role) return `"message.role" must be "${role}"`
+    const role = roles.find(role => role === message['role'])
+    if (!role) return `"message.role" must be "${roles.join('" or "')}"`
     const problem = listProblem(message['content'], BLOCKS[role])
     if (problem) return `"message.content" ${problem}`
     return isObject(message['source']) ? undefined : '"message.source" must say where it came from'
@@ -104,7 +107,7 @@ const CHECKS: Record<string, Check> = {
   'inbox/changed': inbox,
   'context/replaced': both(
     ({ from, to }) => (isSeq(from) && isSeq(to) ? undefined : '"from" and "to" must be sequence numbers'),
-    message('user'),
+    message('user', 'assistant'),
   ),
   'session/resumed': anything,
 } satisfies Partial<Record<EventType, Check>>

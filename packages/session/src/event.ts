@@ -92,9 +92,10 @@ export interface SessionEventMap {
   }
   /**
    * The span of the model's surface from the message logged at `from` to the one logged at `to`, both inclusive and
-   * both on the surface now, is replaced by `message`. The human transcript keeps everything.
+   * both on the surface now, is replaced by `message`. The human transcript keeps everything. Whoever replaces an answer
+   * or a result alone gives it the same calls, or the same call's result.
    */
-  'context/replaced': { readonly from: number; readonly to: number; readonly message: UserMessage }
+  'context/replaced': { readonly from: number; readonly to: number; readonly message: UserMessage | AssistantMessage }
   /** A process took the session up again; what was open before is closed by the events ahead of it. */
   'session/resumed': JsonObject
 }

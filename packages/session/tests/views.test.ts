@@ -27,6 +27,18 @@ it('the model reads what replaced a span; a person reads everything', async () =
   ])
 })
 
+it('an answer may take the place of an answer', async () => {
+  const { ctx } = await boot()
+  const session = ctx.sessions.create()
+  session.append('user/message', { message: user('one') })
+  const { seq, data } = session.append('assistant/message', answer(1, 'two'))
+  session.append('context/replaced', { from: seq, to: seq, message: { ...data.message, id: 'shorter' } })
+  expect(session.deriveMessages().map(({ id, role }) => [id, role])[1]).toEqual(['shorter', 'assistant'])
+  expect(foldSurface(session.events())).toEqual(session.surface())
+  const message = { ...data.message, role: 'system' } as unknown as typeof data.message
+  expect(() => session.append('context/replaced', { from: 0, to: 0, message })).toThrow('"user" or "assistant"')
+})
+
 it('a span must stand on the surface, the right way round', async () => {
   const { ctx } = await boot()
   const session = ctx.sessions.create()
