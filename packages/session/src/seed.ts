@@ -27,5 +27,5 @@ export function openTurnOf(events: readonly SessionEvent[]): number | undefined 
 /** The last event that lies outside every turn, or -1. */
 export function lastBoundary(events: readonly SessionEvent[]): number {
   if (!openTurnOf(events)) return events.length - 1
-  return events.findLastIndex(({ type }) => type === 'turn/start') - 1
+  return events.findLastIndex(({ type, data }) => type === 'turn/start' && !problemOf(type, data)) - 1
 }

@@ -2,6 +2,7 @@
 
 import type { ScopeKey } from '@cambium/core'
 import type { EventType, LiveEvent, SessionEvent, SessionHeader, SessionId } from './event.ts'
+import type { RewindTarget, Rewound } from './rewind.ts'
 import type { PartialMessage, Session } from './session.ts'
 
 export interface CreateSessionOptions {
@@ -15,9 +16,13 @@ export interface CreateSessionOptions {
 export interface ForkOptions {
   /** The last event taken over: the parent's last by default, or a stored parent's last outside an open turn. */
   seq?: number
+  /** In place of `seq`: up to the end of this turn. */
+  turn?: number
   id?: SessionId
   header?: Partial<Pick<SessionHeader, 'origin' | 'depth'>>
 }
+
+export type RewindOptions = Omit<ForkOptions, 'seq' | 'turn'>
 
 export interface EventDefinition {
   /** A Standard Schema for the data, checked at append; on load a mismatch is reported, never fatal. */
@@ -44,10 +49,16 @@ export interface Sessions {
   list(): Session[]
   /**
    * A new session with the parent's events up to and with `seq`, which must not lie inside an open turn. What waits in
-   * the parent's inbox is withdrawn in the child. The parent may be a stored session, another process's too.
-   * @throws `SESSION_OPEN_TURN`, `SESSION_FORK_INVALID`
+   * the parent's inbox is withdrawn in the child; its title goes along. The parent may be a stored session, another process's too.
+   * @throws `SESSION_OPEN_TURN`, `SESSION_FORK_INVALID`, `SESSION_TURN_UNKNOWN`
    */
   fork(source: Session | StoredSession, options?: ForkOptions): Session
+  /**
+   * A fork that ends right before the turn of a message, and what the message said, so that it can be edited and said
+   * anew. The parent stays as it is. Also for a turn that is open or was never ended.
+   * @throws `SESSION_TURN_UNKNOWN`, `SESSION_MESSAGE_UNKNOWN`; their fix names the turns there are
+   */
+  rewind(source: Session | StoredSession, to: RewindTarget, options?: RewindOptions): Rewound
   /** Resolves when everything appended so far is stored; rejects when that failed. At once where no store is mounted. */
   flush(session: Session): Promise<void>
   /** Flushes, tells `session/disposed`, and releases the session. Idempotent. @throws what flushing failed with, when all the rest is done */

@@ -18,15 +18,17 @@ import {
 } from '@cambium/core'
 import { isCoreType, problemOf } from './core-types.ts'
 import type { EventType, SessionEvent, SessionHeader, SessionId } from './event.ts'
+import { childEvents, type ForkPoint, pointOfEnd, pointOfSeq, pointOfTurn } from './fork.ts'
 import { deepFreeze } from './freeze.ts'
-import { pendingInbox } from './inbox.ts'
 import { type LogHost, SessionLog } from './log.ts'
 import { interruptedClosers } from './repair.ts'
-import { lastBoundary, openTurnOf, renumber } from './seed.ts'
+import { type RewindTarget, type Rewound, rewindPoint } from './rewind.ts'
+import { renumber } from './seed.ts'
 import type {
   CreateSessionOptions,
   EventDefinition,
   ForkOptions,
+  RewindOptions,
   SessionPersistence,
   Sessions,
   StoredSession,
@@ -122,40 +124,40 @@ export class SessionService extends Service implements Sessions {
   }
 
   fork(source: Session | StoredSession, options: ForkOptions = {}): Session {
-    const { id: parent } = source.header
-    const events = typeof source.events === 'function' ? source.events() : source.events
-    const { seq = 'append' in source ? events.length - 1 : lastBoundary(events), id, header } = options
-    if (!Number.isInteger(seq) || seq < -1 || seq >= events.length) {
-      throw new HarnessError('SESSION_FORK_INVALID', `session ${parent} has no event ${seq} to fork after`, {
-        fix: events.length ? `take a number from 0 to ${events.length - 1}` : 'an empty session has nothing to fork',
-      })
-    }
-    const prefix = events.slice(0, seq + 1)
-    const open = openTurnOf(prefix)
-    if (open) {
-      throw new HarnessError('SESSION_OPEN_TURN', `event ${seq} of session ${parent} lies inside turn ${open}`, {
-        fix: 'fork after a turn/end, or wait until the turn has ended',
-      })
-    }
-    const pending = pendingInbox(prefix)
-    if (pending.length) {
-      // What waits in the parent is the parent's to answer.
-      prefix.push({
-        seq: prefix.length,
-        time: prefix.at(-1)!.time,
-        type: 'inbox/changed',
-        data: { withdrawn: pending.map(({ message }) => message.id) },
-      })
-    }
-    const { origin, depth, cwd } = source.header
-    return this.create(id ?? newSessionId(), {
+    const { seq, turn, ...rest } = options
+    const { id } = source.header
+    const events = eventsOf(source)
+    const point =
+      seq !== undefined
+        ? pointOfSeq(id, events, seq)
+        : turn !== undefined
+          ? pointOfTurn(id, events, turn)
+          : pointOfEnd(id, events, 'append' in source)
+    return this.branch(source, events, point, rest)
+  }
+
+  rewind(source: Session | StoredSession, to: RewindTarget, options: RewindOptions = {}): Rewound {
+    const events = eventsOf(source)
+    const { seq, mend, ...answer } = rewindPoint(source.header.id, events, to)
+    const session = this.branch(source, events, { seq, ...(mend ? { mend } : {}) }, options)
+    return { session, ...answer }
+  }
+
+  private branch(
+    source: Session | StoredSession,
+    events: readonly SessionEvent[],
+    point: ForkPoint,
+    { id = newSessionId(), header }: RewindOptions,
+  ): Session {
+    const { id: parent, origin, depth, cwd } = source.header
+    return this.create(id, {
       cwd,
-      seed: prefix,
+      seed: childEvents(events, point),
       header: {
         ...(origin ? { origin } : {}),
         ...(depth === undefined ? {} : { depth }),
         ...header,
-        parent: { id: parent, events: seq + 1 },
+        parent: { id: parent, events: point.seq + 1 },
       },
     })
   }
@@ -277,6 +279,9 @@ export class SessionService extends Service implements Sessions {
     ]
   }
 }
+
+const eventsOf = (source: Session | StoredSession): readonly SessionEvent[] =>
+  'append' in source ? source.events() : source.events
 
 function check(
   types: ScopedRegistry<EventDefinition>,
