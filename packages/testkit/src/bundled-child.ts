@@ -14,17 +14,21 @@ export async function bundledChild(entry: URL): Promise<{ file: string; folder: 
   const { build } = await import('esbuild')
   const folder = mkdtempSync(join(tmpdir(), 'cambium-child-'))
   const path = fileURLToPath(entry)
-  const file = join(folder, `${basename(path, '.ts')}.mjs`)
   await build({
     entryPoints: [path],
-    outfile: file,
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
     bundle: true,
+    // What is imported on first use stays outside of what each start reads.
+    splitting: true,
+    minifySyntax: true,
+    minifyWhitespace: true,
     platform: 'node',
     format: 'esm',
     target: 'node20',
     logLevel: 'error',
     // What is CommonJS inside asks for built-in modules by `require`, which an ES module has to make for itself.
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+    banner: { js: "import { createRequire as __make } from 'node:module'; const require = __make(import.meta.url);" },
   })
-  return { file, folder }
+  return { file: join(folder, `${basename(path, '.ts')}.mjs`), folder }
 }
