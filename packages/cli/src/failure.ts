@@ -36,12 +36,14 @@ export function describeFailure({ message, where, fix }: Omit<Failure, 'code'>):
 const USAGE_CODES = new Set([
   'CLI_USAGE',
   'CLI_NO_BUDGET',
+  'CLI_NO_CHECKPOINTS',
   'CLI_NO_PROJECT',
   'CLI_NO_FOLDER',
   'CLI_NO_SESSION',
   'LLM_UNKNOWN_ROUTE',
   'NO_WORKING_FOLDER',
   'SESSION_NOT_FOUND',
+  'SESSION_TURN_UNKNOWN',
   // Of --patch, --set and the layers: nothing else of a run has targets, or names a file that may be missing.
   'TREE_FILE_UNREADABLE',
   'TREE_PATCH_INVALID',

@@ -26,6 +26,10 @@ export interface Config {
   cwd?: string
   model?: string
   resume?: string
+  fork: boolean
+  rewind?: string
+  restoreFiles: boolean
+  force: boolean
   images: string[]
   output: OutputForm
   quiet: boolean
@@ -39,6 +43,12 @@ export const Config: Schema<Config> = Schema.object({
   resume: Schema.string().description(
     'Id of the session to take up, or a part of it; empty for the last of the folder',
   ),
+  fork: Schema.boolean().default(false).description('Goes on in a copy of that session'),
+  rewind: Schema.string().description(
+    'Goes on in a copy that ends before this turn, a number or `last`; the task takes its place',
+  ),
+  restoreFiles: Schema.boolean().default(false).description('Puts the files back to what they were before that turn'),
+  force: Schema.boolean().default(false).description('Restores also files that others have changed since'),
   images: Schema.array(Schema.string()).default([]).description('Absolute paths of pictures that belong to the task'),
   output: Schema.union([...OUTPUT_FORMS])
     .default('text')
@@ -96,9 +106,10 @@ class HeadlessRun {
   private async work(): Promise<number> {
     const { ctx, config } = this
     const images = await this.readImages()
-    const handle = await openAgent(ctx.agents, ctx.get('sessionPersistence'), config)
+    const { handle, notices, images: kept } = await openAgent(ctx, config, this.stopped.signal)
     try {
-      const outcome = await this.converse(handle.agent, images)
+      if (!config.quiet) for (const notice of notices) this.surface.notes.print(`cambium: ${notice}`)
+      const outcome = await this.converse(handle.agent, images.length ? images : kept)
       await ctx.sessions.flush(handle.agent.session)
       return await this.conclude(handle, outcome)
     } finally {
@@ -169,7 +180,9 @@ class HeadlessRun {
         present: (tool, args) => tools.get(tool, agent)?.presentCall?.(args),
       })
       const { provider, model } = agent.config ?? {}
-      this.progress.start(`${provider}/${model} · ${agent.session.header.cwd} · session ${agent.id}`)
+      const { cwd, parent } = agent.session.header
+      const copy = parent && (config.fork || config.rewind) ? `, a copy of ${parent.id}` : ''
+      this.progress.start(`${provider}/${model} · ${cwd} · session ${agent.id}${copy}`)
     }
     let standsIn = false
     ctx.on('session/event', (session, event) => {
@@ -195,6 +208,7 @@ class HeadlessRun {
     const { agent } = handle
     const { failure, ...facts } = outcome
     const exitCode = this.exitCode(outcome)
+    const { parent } = agent.session.header
     const used = agent.session.last('request/header')?.data.config ?? agent.config
     this.progress?.stop()
     await this.stdout.write(
@@ -202,6 +216,7 @@ class HeadlessRun {
         ...facts,
         exitCode,
         session: agent.id,
+        ...(parent ? { parent } : {}),
         cwd: agent.session.header.cwd,
         ...(used ? { model: `${used.provider}/${used.model}` } : {}),
         durationMs: this.elapsed(),

@@ -15,6 +15,8 @@ export interface Report extends Omit<Outcome, 'failure' | 'exitCode'> {
   readonly exitCode: number
   /** Absent when there was none yet. */
   readonly session?: string
+  /** Of a copy: the session that it comes from, and how many of its events it has taken over. */
+  readonly parent?: { readonly id: string; readonly events: number }
   readonly cwd?: string
   /** `provider/model` of the last request. */
   readonly model?: string

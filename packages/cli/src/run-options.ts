@@ -14,10 +14,10 @@ import {
 import type { LayerOptions } from './layers/layer.ts'
 import { LAYER_FLAGS, layerOptions } from './layers/layer-options.ts'
 import { OUTPUT_FORMS, type OutputForm } from './output.ts'
+import { looksLikeId } from './sessions/short-id.ts'
+import { readTurn } from './sessions/turn.ts'
 
 const MODES = ['full'] as const
-
-const looksLikeId = (word: string) => /^[A-Za-z0-9][\w.-]{3,119}$/.test(word) && /\d/.test(word)
 
 const FLAGS: FlagTable = {
   model: {
@@ -44,6 +44,13 @@ const FLAGS: FlagTable = {
     help: 'take up a session: its id or a part of it, or the last of this folder;\nwithout a task it goes on with what was interrupted',
   },
   continue: { short: 'c', help: 'take up the last session of this folder' },
+  fork: { help: 'with one of these two: go on in a copy of it' },
+  rewind: {
+    value: '<turn>',
+    help: 'with one of these two: the task takes the place of that turn, in a copy\nthat ends before it; its number, as cambium sessions show has it, or last',
+  },
+  'restore-files': { help: 'with --rewind: put the files back to what they were then' },
+  force: { help: 'with --restore-files: also over files that others have changed' },
   'max-steps': { value: '<n>', help: 'requests to the model before it has to sum up' },
   timeout: { value: '<time>', help: 'how long it may take: seconds, or 90s, 5m, 1h' },
   mode: { value: '<mode>', help: 'full: every tool runs without asking (default, and the only one yet)' },
@@ -57,6 +64,7 @@ export function help(): string {
   return `usage: cambium run [flags] "task"
        git diff | cambium run "review this"
        cambium run --image shot.png "what is wrong here?"
+       cambium run --resume 3f9ac1d2 --rewind 4 "what I should have said"
 
 Gives an agent a task and prints its answer on standard output. What is piped in is given to the
 model behind the task, or is the task. Progress goes to standard error, on a terminal only.
@@ -84,6 +92,11 @@ export interface RunOptions {
   readonly cwd: string
   readonly model: string | undefined
   readonly resume: string | undefined
+  readonly fork: boolean
+  /** A turn's number, or `last`. */
+  readonly rewind: string | undefined
+  readonly restoreFiles: boolean
+  readonly force: boolean
   /** Absolute. */
   readonly images: readonly string[]
   /** With the values that other flags stand for. */
@@ -102,6 +115,18 @@ export function readOptions(argv: readonly string[], folder: string, env: LayerO
   const timeout = one('timeout')
   if (line.flags.has('continue') && line.flags.has('resume'))
     throw usageError('--continue and --resume exclude each other')
+  const resumes = line.flags.has('continue') || line.flags.has('resume')
+  for (const flag of ['fork', 'rewind']) {
+    if (line.flags.has(flag) && !resumes) throw usageError(`--${flag} goes with --resume or --continue`)
+  }
+  if (line.flags.has('fork') && line.flags.has('rewind')) {
+    throw usageError('--fork and --rewind exclude each other', '--rewind goes on in a copy anyway')
+  }
+  if (line.flags.has('restore-files') && !line.flags.has('rewind')) {
+    throw usageError('--restore-files goes with --rewind')
+  }
+  if (line.flags.has('force') && !line.flags.has('restore-files')) throw usageError('--force goes with --restore-files')
+  const rewind = one('rewind')
   readChoice('mode', one('mode') ?? 'full', MODES)
   const cwd = resolve(folder, one('cwd') ?? '.')
   const layers = layerOptions(line, env, folder, cwd)
@@ -112,6 +137,10 @@ export function readOptions(argv: readonly string[], folder: string, env: LayerO
     cwd,
     model,
     resume: line.flags.has('continue') ? '' : one('resume'),
+    fork: line.flags.has('fork'),
+    rewind: rewind === undefined ? undefined : readTurn('rewind', rewind),
+    restoreFiles: line.flags.has('restore-files'),
+    force: line.flags.has('force'),
     images: (line.flags.get('image') ?? []).map(file => resolve(folder, file)),
     layers: {
       ...layers,

@@ -63,8 +63,8 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
 
 /** The installation's tree with the run as its last row. */
 function load(options: RunOptions, layers: Layers, task: string, host: Host, notes: StatusLine): LoadedTree {
-  const { cwd, model, resume, images, output, quiet } = options
-  const config = { task, cwd, model, resume, images, output, quiet }
+  const { cwd, model, resume, fork, rewind, restoreFiles, force, images, output, quiet } = options
+  const config = { task, cwd, model, resume, fork, rewind, restoreFiles, force, images, output, quiet }
   const tree = loadWith({ id: 'headless', name: '@cambium/cli/headless', config }, layers, host, notes, quiet)
   for (const flag of options.limits) refuseIdleLimit(flag, tree)
   return tree
