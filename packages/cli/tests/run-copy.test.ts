@@ -141,7 +141,7 @@ export function apply(ctx, { conflict }) {
   ctx.provide('checkpoints', {
     async restore(source, seq, { dryRun = false, force = false }) {
       asked.push(JSON.stringify({ dryRun, force }))
-      process.env['RESTORER_ASKED'] = asked.join(' ')
+      process.env['RESTORER_ASKED'] = asked.at(-1)
       const conflicts = conflict ? [{ path: 'a\\x1b.txt', why: 'changed since' }] : []
       return { restored: ['b.txt'], removed: ['c.txt'], conflicts, unknown: [] }
     },
