@@ -58,6 +58,8 @@ interface Attempt {
 export interface Prompt {
   readonly system: string
   readonly tools: readonly ToolSchema[]
+  /** No call of the answer will be run: one that comes all the same is not part of it. */
+  readonly last?: boolean
 }
 
 export class StepRequest {
@@ -88,7 +90,7 @@ export class StepRequest {
         this.keepVisible(agent, { ...at, attempt }, config, result)
         throw new Cancelled()
       }
-      if (result.reason !== 'error') return this.commit(agent, at, config, result)
+      if (result.reason !== 'error') return this.commit(agent, at, { config, prompt }, result)
 
       const failure = result.failure ?? { code: 'UNKNOWN', message: 'the request failed without a reason' }
       const usage = result.usage ? { usage: result.usage } : {}
@@ -159,12 +161,17 @@ export class StepRequest {
     return { content, interrupted, cutInCall: assembler.cutCalls().length > 0, usage, reason, failure }
   }
 
-  private commit(agent: DrivenAgent, at: StepPosition, config: LlmCallConfig, attempt: Attempt): StepAnswer {
+  private commit(
+    agent: DrivenAgent,
+    at: StepPosition,
+    { config, prompt }: { config: LlmCallConfig; prompt: Prompt },
+    attempt: Attempt,
+  ): StepAnswer {
     const finish = attempt.reason as Finish
     const all = attempt.content.filter(block => block.type === 'tool-call')
     // A call that was cut off, by a limit or a filter, may parse by chance and must never run; its neighbours were part
     // of the same plan.
-    const cut = finish === 'max-tokens' || finish === 'refusal'
+    const cut = finish === 'max-tokens' || finish === 'refusal' || prompt.last === true
     const content = cut ? attempt.content.filter(block => block.type !== 'tool-call') : attempt.content
     this.append(agent, at, config, { content, finish, usage: attempt.usage })
     const cutCalls = finish === 'max-tokens' && (all.length > 0 || attempt.cutInCall)

@@ -101,7 +101,8 @@ export class TurnRunner {
     inbox.admitted(messages)
     notify(this.ctx, agent, 'agent/inbox', agent)
 
-    const prompt = { system: renderPrompt(assembly), tools: wrapUp === undefined ? assembly.tools : [] }
+    const last = wrapUp !== undefined
+    const prompt = { system: renderPrompt(assembly), tools: last ? [] : assembly.tools, last }
     const answer = await this.requests.ask(agent, { turn, step }, prompt, signal)
     if (wrapUp !== undefined) {
       session.append('step/end', { turn, step })

@@ -44,6 +44,8 @@ describe('a budget', () => {
     await boot('{ turn: { maxSteps: 1 } }', [call('work'), call('work')])
     expect(await ask()).toEqual({ kind: 'limit', reason: 'the one step of this turn is used up' })
     expect(agent.session.events().filter(event => event.type === 'tool/call')).toHaveLength(1)
+    // Nor does the log keep a call that nobody has begun, for the next turn to wonder what became of it.
+    expect(agent.session.last('assistant/message')?.data.message.content).toEqual([])
   })
 
   it('of a turn starts anew with the next one, of a session does not', async () => {
@@ -67,7 +69,11 @@ describe('a budget', () => {
     const types = ['turn/start', 'request/header', 'step/start', 'assistant/message', 'request/failed']
     const seed = types.map((type, seq) => ({ seq, time: 1, type, data: null })) as never
     agent = (await tree.ctx.agents.create({ seed })).agent
-    agent.session.append('step/start', { turn: 1, step: 1 })
+    const { session } = agent
+    session.append('turn/start', { turn: 1 })
+    session.append('step/start', { turn: 1, step: 1 })
+    session.append('step/end', { turn: 1, step: 1 })
+    session.append('turn/end', { turn: 1, reason: { kind: 'completed' } })
     expect(await ask()).toEqual({ kind: 'completed' })
     expect(await ask()).toMatchObject({ kind: 'limit' })
   })
