@@ -10,6 +10,8 @@ import { notFound } from './jsonl/format.ts'
 import { listLogs } from './jsonl/listing.ts'
 import { filesOf, lockOf, Places, partialOf } from './jsonl/places.ts'
 import { readLog } from './jsonl/reader.ts'
+import { Rounds } from './jsonl/rounds.ts'
+import { SyncQueue } from './jsonl/sync.ts'
 import { busy, SessionWriter, type WriterOptions } from './jsonl/writer.ts'
 import type { SessionPersistence, SessionSummary, StoredSession } from './service.ts'
 import type { Session } from './session.ts'
@@ -27,6 +29,7 @@ export interface Config {
   heartbeatMs: number
   staleMs: number
   maxLineBytes: number
+  rotateBytes: number
 }
 
 export const Config: Schema<Config> = Schema.object({
@@ -51,6 +54,9 @@ export const Config: Schema<Config> = Schema.object({
     .min(1_024)
     .default(64 << 20)
     .description('Longer lines of a log are skipped when it is read'),
+  rotateBytes: Schema.natural()
+    .default(64 << 20)
+    .description('A log of this size is closed as a segment and goes on in a new file; 0 for never'),
 })
 
 export async function apply(ctx: Context, config: Config): Promise<void> {
@@ -96,7 +102,13 @@ class JsonlStore extends Service implements SessionPersistence {
   constructor(ctx: Context, config: Config) {
     super(ctx, 'sessionPersistence')
     this.places = new Places(config.folder ?? join(homeFolder(), 'sessions'))
-    this.options = { ...config, report: error => ctx.logger.error(errorMessage(error)) }
+    this.options = {
+      ...config,
+      rounds: new Rounds(config.batchMs),
+      syncs: new SyncQueue(),
+      segmentClosed: () => {},
+      report: error => ctx.logger.error(errorMessage(error)),
+    }
   }
 
   list(options: { cwd?: string; limit?: number } = {}): Promise<SessionSummary[]> {

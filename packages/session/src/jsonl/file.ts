@@ -1,9 +1,10 @@
 /** An open log file that is only ever appended to, by whole lines. */
 
-import { close, closeSync, fstatSync, fsync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
+import { close, fstatSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { HarnessError } from '@cambium/core'
 import { createWhole, diskError } from '@cambium/store'
+import { synced, syncFolder } from './sync.ts'
 
 /**
  * Writes are synchronous: 7 µs into the page cache against 75 µs through the thread pool, and never half done when the
@@ -12,7 +13,7 @@ import { createWhole, diskError } from '@cambium/store'
 export class LogFile {
   readonly path: string
   private readonly fd: number
-  private size: number
+  private length: number
   /** A failed write could not be taken back. */
   private torn = false
   private fresh: boolean
@@ -20,7 +21,7 @@ export class LogFile {
   private constructor(path: string, size: number, fresh: boolean) {
     this.path = path
     this.fd = openSync(path, 'a')
-    this.size = size
+    this.length = size
     this.fresh = fresh
   }
 
@@ -48,13 +49,26 @@ export class LogFile {
     }
   }
 
+  /** Opens one that was just begun with `size` bytes. @throws as `diskError` */
+  static begun(path: string, size: number): LogFile {
+    try {
+      return new LogFile(path, size, true)
+    } catch (error) {
+      throw diskError(error, 'cannot open a session for writing', path)
+    }
+  }
+
+  get size(): number {
+    return this.length
+  }
+
   /** Appends, or leaves the file as it was. @throws as `diskError`, `SESSION_CONFLICT` when somebody else wrote */
   append(text: string): void {
     const bytes = Buffer.from(text)
     this.assertOurs()
     try {
       for (let done = 0; done < bytes.length; ) done += writeSync(this.fd, bytes, done)
-      this.size += bytes.length
+      this.length += bytes.length
     } catch (error) {
       this.torn = true
       this.takeBack()
@@ -78,10 +92,11 @@ export class LogFile {
     return new Promise(resolve => close(this.fd, () => resolve()))
   }
 
-  private assertOurs(): void {
+  /** @throws `SESSION_CONFLICT` */
+  assertOurs(): void {
     if (this.torn) this.takeBack()
     const { size, nlink } = fstatSync(this.fd)
-    if (nlink > 0 && size === this.size) return
+    if (nlink > 0 && size === this.length) return
     throw new HarnessError(
       'SESSION_CONFLICT',
       nlink ? 'another program wrote to the log of this session' : 'the log of this session was removed',
@@ -92,27 +107,10 @@ export class LogFile {
   /** Only ever cuts off what a failed write of ours left: the size was checked right before it. */
   private takeBack(): void {
     try {
-      ftruncateSync(this.fd, this.size)
+      ftruncateSync(this.fd, this.length)
       this.torn = false
     } catch {
       // Tried again before the next write.
     }
-  }
-}
-
-function synced(fd: number): Promise<void> {
-  return new Promise((resolve, reject) => fsync(fd, error => (error ? reject(error) : resolve())))
-}
-
-/** A new name is only safe with its folder. Not every system can do it, and none needs it for reading. */
-async function syncFolder(path: string): Promise<void> {
-  let fd: number | undefined
-  try {
-    fd = openSync(path, 'r')
-    await synced(fd)
-  } catch {
-    // Windows refuses to open folders; the file itself is stored.
-  } finally {
-    if (fd !== undefined) closeSync(fd)
   }
 }

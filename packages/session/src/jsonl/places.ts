@@ -1,4 +1,7 @@
-/** Where logs lie: `<root>/<workspace>/<id>.jsonl`, with the lock, the journalled answer and the session's own files beside it. */
+/**
+ * Where logs lie: `<root>/<workspace>/<id>.jsonl`, the file that is written, with all that belongs to it beside it: closed
+ * segments, the lock, the journalled answer, what lists want to know, and the session's own files.
+ */
 
 import { createHash } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
@@ -6,6 +9,8 @@ import { join } from 'node:path'
 import type { SessionId } from '../event.ts'
 
 export const SUFFIX = '.jsonl'
+export const PACKED = '.gz'
+export const SEGMENTS = '.segments'
 
 export class Places {
   readonly root: string
@@ -35,21 +40,33 @@ export class Places {
     }
   }
 
-  /** Finds a log by its id alone; of copies in several folders, the one written last. */
+  /**
+   * Finds a log by its id alone; of copies in several folders, the one written last. The file itself may be compressed, or
+   * lost while its segments are there.
+   */
   find(id: SessionId): string | undefined {
     const found = this.folders().flatMap(folder => {
       const path = join(folder, id + SUFFIX)
-      const stat = statSync(path, { throwIfNoEntry: false })
-      return stat ? [{ path, time: stat.mtimeMs }] : []
+      const time = timeOf(path) ?? timeOf(packedOf(path)) ?? timeOf(segmentsOf(path))
+      return time === undefined ? [] : [{ path, time }]
     })
     return found.sort((a, b) => b.time - a.time)[0]?.path
   }
 }
 
-export const lockOf = (log: string) => `${log.slice(0, -SUFFIX.length)}.lock`
+const timeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs
+
+const beside = (log: string, suffix: string) => log.slice(0, -SUFFIX.length) + suffix
+export const lockOf = (log: string) => beside(log, '.lock')
 /** The folder of what belongs to a session and does not fit into its log. */
-export const filesOf = (log: string) => `${log.slice(0, -SUFFIX.length)}.files`
-export const partialOf = (log: string) => `${log.slice(0, -SUFFIX.length)}.partial`
+export const filesOf = (log: string) => beside(log, '.files')
+export const partialOf = (log: string) => beside(log, '.partial')
+export const noteOf = (log: string) => beside(log, '.note')
+/** The same log, compressed. */
+export const packedOf = (log: string) => log + PACKED
+/** The folder of its closed segments. */
+export const segmentsOf = (log: string) => beside(log, SEGMENTS)
+export const segmentOf = (log: string, number: number) => join(segmentsOf(log), `${number}${SUFFIX}`)
 
 /** Readable, and different for different directories: `work-shop-5f2c9a1b`. */
 export function workspaceSlug(cwd: string): string {

@@ -1,10 +1,25 @@
-/** Reads a log file as a stream, and sets right what a crash or a second writer left in it. */
+/** Reads a log as a stream, file by file, and sets right what a crash or a second writer left in it. */
 
-import { type FileHandle, open } from 'node:fs/promises'
+import { isHarnessError } from '@cambium/core'
 import { diskError } from '@cambium/store'
 import type { SessionEvent, SessionHeader } from '../event.ts'
-import { deepFreeze } from '../freeze.ts'
-import { damaged, parseEvent, parseHeader, type StoredLine } from './format.ts'
+import { damaged, FORMAT_VERSION, type Head, parseEvents, parseHeader } from './format.ts'
+import { type Line, readLines } from './lines.ts'
+import { chunksOf, firstLine, type OpenPart, openParts, openSegment } from './parts.ts'
+import { Renumbering } from './renumbering.ts'
+
+/** Where the next event belongs. */
+export interface Tail {
+  /** Number of the file that is written. */
+  readonly segment: number
+  /** Length of its lines: what follows is not a whole line and not an event. */
+  readonly end: number
+  /** False when the last event's line lacks its end. */
+  readonly terminated: boolean
+  /** Set when it takes no more: it is compressed, damaged, lost, or of an older format. The next segment follows then. */
+  readonly closed: boolean
+  readonly packed: boolean
+}
 
 export interface LogContent {
   readonly header: SessionHeader
@@ -12,151 +27,179 @@ export interface LogContent {
   readonly notices: string[]
   /** Set when the log ends in half a line: what to say of it once it is sure that nobody is writing it. */
   readonly cut: string | undefined
-  /** Where the next event belongs: what follows is not a whole line and not an event. */
-  readonly end: number
-  /** False when the last event's line lacks its end. */
-  readonly terminated: boolean
+  readonly tail: Tail
 }
-
-interface Line {
-  /** Undefined for a line that is too long to be kept. */
-  readonly bytes: Buffer | undefined
-  readonly end: number
-  readonly terminated: boolean
-}
-
-const CHUNK_BYTES = 1 << 20
-const LINE_FEED = 0x0a
 
 /** @throws `SESSION_DAMAGED`, `SESSION_VERSION`, as `diskError` */
 export async function readLog(path: string, maxLineBytes: number): Promise<LogContent> {
-  let file: FileHandle | undefined
+  let active: OpenPart | undefined
   try {
-    file = await open(path, 'r')
-    if (!(await file.stat()).isFile()) throw damaged(path, 'it is not a file')
-    return await collect(readLines(file, maxLineBytes), path, maxLineBytes)
+    const parts = await openParts(path)
+    active = parts.active
+    if (active && !(await active.file.stat()).isFile()) throw damaged(path, 'it is not a file')
+    const log = new LogReader(path, maxLineBytes, [...parts.notices])
+    if (!parts.closed.size) return log.finish(await log.part(active!, 'only'), 1)
+    const last = (active && (await numberOf(active))) ?? Math.max(...parts.closed) + 1
+    for (let number = 1; number < last; number++) {
+      if (parts.closed.has(number)) await log.segment(number)
+      else log.missing.push(number)
+    }
+    return log.finish(active && (await log.part(active, 'active')), last)
   } catch (error) {
     throw diskError(error, 'cannot read a session', path)
   } finally {
-    await file?.close()
+    await active?.file.close()
   }
 }
 
-async function collect(lines: AsyncIterable<Line>, path: string, maxLineBytes: number): Promise<LogContent> {
-  let header: SessionHeader | undefined
-  let number = 0
-  let end = 0
-  let terminated = true
-  let cut: string | undefined
-  const log = new Renumbering()
-  const skipped: number[] = []
-  const tooLong: number[] = []
-  for await (const line of lines) {
-    number++
-    if (number === 1) {
-      header = parseHeader(line.bytes?.toString('utf8').trim(), path)
-      if (!line.terminated) throw damaged(path, 'its first line is cut off')
-      end = line.end
-      continue
+/** A closed segment of this number or a later one is the open file itself, under the name that it was just getting. */
+async function numberOf(active: OpenPart): Promise<number | undefined> {
+  try {
+    return parseHeader(await firstLine(active), active.path).segment
+  } catch (error) {
+    if (isHarnessError(error) && error.code === 'SESSION_VERSION') throw error
+    return undefined
+  }
+}
+
+interface PartEnd {
+  readonly head: Head | undefined
+  readonly end: number
+  readonly terminated: boolean
+  readonly cut: string | undefined
+  readonly packed: boolean
+}
+
+class LogReader {
+  readonly missing: number[] = []
+  private readonly path: string
+  private readonly maxLineBytes: number
+  private readonly notices: string[]
+  private readonly log = new Renumbering()
+  private header: SessionHeader | undefined
+
+  constructor(path: string, maxLineBytes: number, notices: string[]) {
+    this.path = path
+    this.maxLineBytes = maxLineBytes
+    this.notices = notices
+  }
+
+  /** Reads a closed one. That it is damaged or has just gone is no reason to lose the others. */
+  async segment(number: number): Promise<void> {
+    let part: OpenPart | undefined
+    try {
+      part = await openSegment(this.path, number, this.notices)
+      const { cut } = await this.part(part, 'closed')
+      if (cut) this.notices.push(cut)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') this.missing.push(number)
+      else if (!isDamage(error)) throw error
+      else this.notices.push(`segment ${number} of the log could not be read and is left out`)
+    } finally {
+      await part?.file.close()
     }
-    // Bytes become text only as whole lines, so that no character is ever cut in two.
-    const text = line.bytes?.toString('utf8').trim()
-    // Blank lines at the end are cut off in silence: nothing is lost with them.
-    if (text === '') continue
-    const event = text === undefined ? undefined : parseEvent(text)
-    if (event) {
-      log.add(event)
-      end = line.end
-      terminated = line.terminated
-    } else if (line.terminated) {
-      ;(line.bytes ? skipped : tooLong).push(number)
-      end = line.end
-      terminated = true
-    } else {
-      cut = `the last ${line.end - end} bytes of the log are not a whole event and were dropped`
+  }
+
+  async part(part: OpenPart, role: 'only' | 'closed' | 'active'): Promise<PartEnd> {
+    const what = role === 'only' ? 'the log' : `segment ${part.number ?? 'in use'} of the log`
+    const skipped: number[] = []
+    const tooLong: number[] = []
+    let head: Head | undefined
+    let count = 0
+    let end = 0
+    let terminated = true
+    let cut: string | undefined
+    const take = (line: Line) => {
+      count++
+      // Bytes become text only as whole lines, so that no character is ever cut in two.
+      const text = line.bytes?.toString('utf8').trim()
+      if (count === 1) {
+        head = this.begin(text, role)
+        if (role === 'only' && !line.terminated) throw damaged(this.path, 'its first line is cut off')
+        if (head) end = line.end
+        if (head) return
+      }
+      // Blank lines at the end are cut off in silence: nothing is lost with them.
+      if (text === '') return
+      const events = text === undefined ? undefined : parseEvents(text, head, count)
+      if (events) {
+        for (const event of events) this.log.add(event)
+        end = line.end
+        terminated = line.terminated
+      } else if (line.terminated) {
+        ;(line.bytes ? skipped : tooLong).push(count)
+        end = line.end
+        terminated = true
+      } else {
+        cut = `the last ${line.end - end} bytes of ${what} are not a whole event and were dropped`
+      }
+    }
+    try {
+      await readLines(chunksOf(part), this.maxLineBytes, take)
+    } catch (error) {
+      if (!isDamage(error) || (role === 'only' && !head)) throw error
+      this.notices.push(`${what} is damaged: it could be read up to its line ${count}`)
+    }
+    if (role === 'only' && !head) throw damaged(this.path, 'it is empty')
+    if (role !== 'only' && !head) this.notices.push(`${what} has no header`)
+    if (skipped.length)
+      this.notices.push(`${linesOf(skipped)} of ${what} could not be read and ${was(skipped)} left out`)
+    if (tooLong.length) {
+      this.notices.push(
+        `${linesOf(tooLong)} of ${what} ${is(tooLong)} longer than ${this.maxLineBytes} bytes and ${was(tooLong)} left out`,
+      )
+    }
+    return { head, end, terminated, cut, packed: part.packed }
+  }
+
+  finish(last: PartEnd | undefined, number: number): LogContent {
+    if (!this.header) throw damaged(this.path, 'none of its files begins with the header of a session')
+    const { missing, notices, log } = this
+    for (let lost = 1; !missing.length && number === 1 && lost < (last?.head?.segment ?? 1); lost++) missing.push(lost)
+    const segment = last?.head?.segment ?? number
+    if (!last) missing.push(number)
+    if (missing.length) notices.push(`${listed('segment', missing)} of the log ${is(missing)} missing`)
+    if (log.lost) notices.push(`${log.lost} events are lost with what is missing`)
+    if (log.moved) notices.push(`${log.moved} events had gapped or repeated numbers and were numbered anew`)
+    return {
+      header: this.header,
+      events: log.events,
+      notices,
+      cut: last?.cut,
+      tail: {
+        segment,
+        end: last?.end ?? 0,
+        terminated: last?.terminated ?? true,
+        packed: last?.packed ?? false,
+        closed: !last?.head || last.packed || last.head.version !== FORMAT_VERSION,
+      },
     }
   }
-  if (!header) throw damaged(path, 'it is empty')
-  const notices = [
-    ...(skipped.length ? [`${linesOf(skipped)} of the log could not be read and ${was(skipped)} left out`] : []),
-    ...(tooLong.length
-      ? [`${linesOf(tooLong)} of the log ${is(tooLong)} longer than ${maxLineBytes} bytes and ${was(tooLong)} left out`]
-      : []),
-    ...(log.moved ? [`${log.moved} events had gapped or repeated numbers and were numbered anew`] : []),
-  ]
-  return { header, events: log.events, notices, cut, end, terminated }
-}
 
-/**
- * An event's place is its number, whatever the line says. References to other events follow as far as can be told: a
- * line whose number is its place was written by somebody who saw the numbering we give.
- */
-class Renumbering {
-  readonly events: SessionEvent[] = []
-  moved = 0
-  private readonly places = new Map<number, number>()
-
-  add({ seq: written, time, type, data, ignorable }: StoredLine): void {
-    const seq = this.events.length
-    if (written !== seq) this.moved++
-    if (written !== undefined) this.places.set(written, seq)
-    const event = {
-      seq,
-      time: time ?? this.events.at(-1)?.time ?? 0,
-      type,
-      data: type === 'context/replaced' && written !== seq ? this.follow(data) : data,
-      ...(ignorable === false ? { ignorable } : {}),
+  private begin(text: string | undefined, role: 'only' | 'closed' | 'active'): Head | undefined {
+    try {
+      const head = parseHeader(text, this.path)
+      this.header ??= head.header
+      this.log.expect(head.from)
+      return head
+    } catch (error) {
+      if (role === 'only' || !isHarnessError(error) || error.code !== 'SESSION_DAMAGED') throw error
+      return undefined
     }
-    this.events.push(deepFreeze(event) as SessionEvent)
-  }
-
-  private follow(data: unknown): unknown {
-    if (typeof data !== 'object' || data === null) return data
-    const { from, to, ...rest } = data as Record<string, unknown>
-    const place = (seq: unknown) => (typeof seq === 'number' ? (this.places.get(seq) ?? seq) : seq)
-    return { from: place(from), to: place(to), ...rest }
   }
 }
 
-/**
- * Frames on 0x0A only. A line over the limit is passed over without being kept. A line's bytes are good until the next
- * one is asked for: all of the file goes through one buffer, whatever its size.
- */
-async function* readLines(file: FileHandle, maxLineBytes: number): AsyncGenerator<Line> {
-  let parts: Buffer[] = []
-  let length = 0
-  let position = 0
-  const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
-  for (;;) {
-    const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, position)
-    if (!bytesRead) break
-    const chunk = buffer.subarray(0, bytesRead)
-    let start = 0
-    for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, start)) {
-      length += at - start
-      const bytes = length > maxLineBytes ? undefined : join(parts, chunk.subarray(start, at))
-      yield { bytes, end: position + at + 1, terminated: true }
-      parts = []
-      length = 0
-      start = at + 1
-    }
-    length += bytesRead - start
-    if (length > maxLineBytes) parts = []
-    else if (start < bytesRead) parts.push(Buffer.from(chunk.subarray(start)))
-    position += bytesRead
-  }
-  if (length) yield { bytes: length > maxLineBytes ? undefined : join(parts), end: position, terminated: false }
+/** What the content of a file or its disk is to blame for, and neither its permissions nor our own limits. */
+function isDamage(error: unknown): boolean {
+  const { code = '' } = error as NodeJS.ErrnoException
+  return code.startsWith('Z_') || code === 'EIO' || code === 'EISDIR'
 }
 
-function join(parts: Buffer[], last?: Buffer): Buffer {
-  if (!parts.length) return last ?? Buffer.alloc(0)
-  return Buffer.concat(last ? [...parts, last] : parts)
-}
-
-function linesOf(numbers: readonly number[]): string {
+function listed(noun: string, numbers: readonly number[]): string {
   const shown = numbers.slice(0, 10).join(', ')
-  return `line${numbers.length > 1 ? 's' : ''} ${shown}${numbers.length > 10 ? ` and ${numbers.length - 10} more` : ''}`
+  return `${noun}${numbers.length > 1 ? 's' : ''} ${shown}${numbers.length > 10 ? ` and ${numbers.length - 10} more` : ''}`
 }
 
+const linesOf = (numbers: readonly number[]) => listed('line', numbers)
 const is = (numbers: readonly number[]) => (numbers.length > 1 ? 'are' : 'is')
 const was = (numbers: readonly number[]) => (numbers.length > 1 ? 'were' : 'was')

@@ -5,19 +5,30 @@ import { dirname } from 'node:path'
 import { HarnessError, parsedProblem } from '@cambium/core'
 import { diskError, ensureFolder, type Holder, type Lease, takeLease, writeAtomic } from '@cambium/store'
 import { problemOf } from '../core-types.ts'
-import type { LiveEvent, SessionEvent, SessionId } from '../event.ts'
+import type { EventType, LiveEvent, SessionEvent, SessionHeader, SessionId } from '../event.ts'
 import type { PartialMessage, Session } from '../session.ts'
 import { LogFile } from './file.ts'
-import { encodeHeader, encodeLine, FORMAT_VERSION } from './format.ts'
+import { encodeHeader, encodeLine } from './format.ts'
+import { NOTE_BYTES, NOTE_EVERY_BYTES, type Note, writeNote } from './note.ts'
 import { lockOf, type Places, partialOf } from './places.ts'
 import { type LogContent, readLog } from './reader.ts'
+import type { Rounds } from './rounds.ts'
+import { beginSegment } from './segments.ts'
+import type { SyncQueue } from './sync.ts'
+import { setTitle, TITLE_EVENT, titleOf } from './titles.ts'
 
 export interface WriterOptions {
-  readonly batchMs: number
   readonly partialMs: number
   readonly sync: 'flush' | 'turn' | 'never'
   readonly staleMs: number
   readonly maxLineBytes: number
+  /** A larger file is closed as a segment; 0 for never. */
+  readonly rotateBytes: number
+  /** What all writers of the store share. */
+  readonly rounds: Rounds
+  readonly syncs: SyncQueue
+  /** A segment was closed and is written no more. */
+  readonly segmentClosed: (log: string, number: number) => void
   /** Takes a failure that no caller waits for. */
   readonly report: (error: unknown) => void
 }
@@ -34,7 +45,13 @@ export class SessionWriter {
   private file: LogFile | undefined
   /** How many events are in the file. The session itself is the queue: what follows is pending, in order. */
   private stored = 0
-  private batch: NodeJS.Timeout | undefined
+  /** The file's number, and those before it that a power loss could still harm. */
+  private segment = 1
+  private retired: LogFile[] = []
+  private rotateFailed = false
+  private noted: Note | undefined
+  private titled = true
+  private firstWords: string | undefined
   private journal: NodeJS.Timeout | undefined
   private journalled = false
   private failing = false
@@ -55,9 +72,14 @@ export class SessionWriter {
     this.takeLease(path)
     try {
       const content = await readLog(path, this.options.maxLineBytes)
-      this.file = LogFile.open(path, content.end)
-      if (!content.terminated) this.file.append('\n')
-      this.stored = content.events.length
+      const { tail, header, events } = content
+      this.stored = events.length
+      this.segment = tail.segment
+      if (tail.closed) this.file = this.nextFile(path, header, titleOf(events), tail.packed)
+      else {
+        this.file = LogFile.open(path, tail.end)
+        if (!tail.terminated) this.file.append('\n')
+      }
       const partial = readPartial(partialOf(path))
       this.journalled = partial !== undefined
       const { notices, cut } = content
@@ -86,29 +108,29 @@ export class SessionWriter {
   }
 
   hear(event?: SessionEvent | LiveEvent): void {
-    const { batchMs, partialMs } = this.options
     if (event && event.seq === undefined) {
       if (event.type !== 'assistant/chunk' || this.journal) return
-      this.journal = setTimeout(() => this.writePartial(), partialMs)
+      this.journal = setTimeout(() => this.writePartial(), this.options.partialMs)
     } else {
-      this.batch ??= setTimeout(() => this.commitInBackground(), batchMs)
+      this.options.rounds.add(this)
     }
   }
 
   /** Writes what is pending. Cheap when nothing is. @throws as `LogFile`, `SESSION_BUSY`, `SESSION_EXISTS`, `SESSION_LEASE_LOST` */
   commit(): void {
-    clearTimeout(this.batch)
-    this.batch = undefined
+    this.options.rounds.drop(this)
     if (this.broken) throw this.broken
     const { session } = this
     while (session && this.stored < session.seq) {
-      const { text, count, turnEnded } = this.slice(session)
+      const { text, count, turnEnded, titled } = this.slice(session)
       this.write(session, text)
       this.stored += count
       this.unsynced = true
       this.turnEnded ||= turnEnded
+      this.titled ||= titled
     }
     this.failing = false
+    if (session) this.note(session, NOTE_EVERY_BYTES)
     if (this.journalled && session && !session.partial) this.dropPartial()
   }
 
@@ -127,12 +149,15 @@ export class SessionWriter {
   async release(): Promise<void> {
     try {
       this.commit()
+      if (this.session) this.note(this.session, NOTE_BYTES)
       if (this.options.sync !== 'never') await this.sync()
     } finally {
-      clearTimeout(this.batch)
+      this.options.rounds.drop(this)
       clearTimeout(this.journal)
       this.session = undefined
       await this.syncing.catch(() => {})
+      for (const file of this.retired) await file.close()
+      this.retired = []
       await this.file?.close()
       this.file = undefined
       this.lease?.release()
@@ -150,7 +175,8 @@ export class SessionWriter {
     this.lease?.release()
   }
 
-  private commitInBackground(): void {
+  /** A round of the store: see `Rounds`. */
+  commitInBackground(): void {
     try {
       this.commit()
       if (this.options.sync !== 'never' && this.turnEnded) this.sync().catch(this.options.report)
@@ -161,28 +187,25 @@ export class SessionWriter {
     }
   }
 
-  private slice(session: Session): { text: string; count: number; turnEnded: boolean } {
+  private slice(session: Session) {
     let text = ''
     let count = 0
     let turnEnded = false
+    let titled = false
     for (const event of session.events(this.stored)) {
       if (text.length > SLICE_CHARS) break
       text += `${encodeLine(event)}\n`
       count++
       turnEnded ||= event.type === 'turn/end'
+      titled ||= (event.type as string) === TITLE_EVENT
     }
-    return { text, count, turnEnded }
+    return { text, count, turnEnded, titled }
   }
 
   private write(session: Session, text: string): void {
-    if (this.lease?.lost) {
-      throw new HarnessError('SESSION_LEASE_LOST', `another process has taken session ${this.id} over`, {
-        where: this.lease.path,
-        fix: 'fork the session to go on here',
-      })
-    }
+    this.assertHeld()
     if (this.file) {
-      this.file.append(text)
+      this.append(session, this.file, text)
       return
     }
     const other = this.places.find(this.id)
@@ -190,11 +213,74 @@ export class SessionWriter {
     const path = this.places.log(session.header.cwd, this.id)
     ensureFolder(dirname(path))
     if (!this.lease) this.takeLease(path)
-    this.file = LogFile.create(path, `${encodeHeader({ ...session.header, version: FORMAT_VERSION })}\n${text}`)
+    this.file = LogFile.create(path, `${encodeHeader(session.header)}\n${text}`)
     if (this.file) return
     this.lease?.release()
     this.lease = undefined
     throw exists(this.id, path)
+  }
+
+  private append(session: Session, file: LogFile, text: string): void {
+    const { rotateBytes } = this.options
+    try {
+      if (rotateBytes && file.size >= rotateBytes) this.rotate(session, file)
+      this.file?.append(text)
+    } catch (error) {
+      // Whoever took the lease over writes at once; why is the better thing to say.
+      this.lease?.beat()
+      this.assertHeld()
+      throw error
+    }
+  }
+
+  /** Goes on in a new file. When that cannot be done now, the old one simply grows until it can. */
+  private rotate(session: Session, file: LogFile): void {
+    file.assertOurs()
+    try {
+      this.file = this.nextFile(file.path, session.header, this.titleOf(session), false)
+      this.retired.push(file)
+      this.rotateFailed = false
+      this.noted = undefined
+    } catch (error) {
+      if (!this.rotateFailed) this.options.report(error)
+      this.rotateFailed = true
+    }
+  }
+
+  private nextFile(path: string, header: SessionHeader, title: string | undefined, packed: boolean): LogFile {
+    const closing = { number: this.segment, packed, durable: this.options.sync !== 'never' }
+    const start = { segment: this.segment + 1, from: this.stored, title }
+    const file = beginSegment(path, closing, encodeHeader(header, start))
+    this.options.segmentClosed(path, this.segment++)
+    return file
+  }
+
+  /** Leaves word for lists, where looking through the log would cost more. Nothing depends on it. */
+  private note(session: Session, everyBytes: number): void {
+    const { file } = this
+    if (!file || file.size < NOTE_BYTES) return
+    if (this.noted && !this.titled && file.size - this.noted.upTo < everyBytes) return
+    this.titled = false
+    try {
+      this.noted = { title: this.titleOf(session), upTo: file.size }
+      writeNote(file.path, this.noted)
+    } catch {
+      // Lists look through the log instead.
+    }
+  }
+
+  private titleOf(session: Session): string | undefined {
+    const set = setTitle(session.last(TITLE_EVENT as EventType)?.data)
+    this.firstWords ??= set ? undefined : titleOf(session.events())
+    return set ?? this.firstWords
+  }
+
+  private assertHeld(): void {
+    if (!this.lease?.lost) return
+    throw new HarnessError('SESSION_LEASE_LOST', `another process has taken session ${this.id} over`, {
+      where: this.lease.path,
+      fix: 'fork the session to go on here',
+    })
   }
 
   private async fail(error: unknown): Promise<void> {
@@ -219,8 +305,7 @@ export class SessionWriter {
     if (!this.unsynced || !this.file) return this.syncing
     this.unsynced = false
     this.turnEnded = false
-    const { file } = this
-    const done = this.syncing.catch(() => {}).then(() => file.sync())
+    const done = this.syncing.catch(() => {}).then(() => this.options.syncs.run(() => this.syncFiles()))
     // A failed one counts as not done, and is done again by the next.
     done.catch(() => {
       this.unsynced = true
@@ -228,6 +313,15 @@ export class SessionWriter {
     })
     this.syncing = done
     return done
+  }
+
+  private async syncFiles(): Promise<void> {
+    for (const file of [...this.retired]) {
+      await file.sync()
+      this.retired = this.retired.filter(other => other !== file)
+      await file.close()
+    }
+    await this.file?.sync()
   }
 
   private writePartial(): void {
