@@ -15,7 +15,7 @@ import { RequestCheck } from './invariants/request.ts'
 import { judge, LIVE, type Problem, RULES, type Rule } from './invariants/rules.ts'
 
 export const name = 'invariants'
-export const inject = ['sessions', 'llm']
+export const inject = ['sessions']
 export const provide = ['invariants']
 
 export interface Config {
