@@ -48,6 +48,33 @@ export function redactCut(text: string): string {
   return out
 }
 
+/** {@link redact} for bytes that come in pieces: a secret that lies in two of them is found as well. */
+export class ByteRedactor {
+  /** The end of what came, one character a byte: a secret may begin in it. */
+  private held = ''
+
+  /** What can be passed on now. */
+  push(chunk: Uint8Array): Uint8Array {
+    if (!sources.size && !this.held) return chunk
+    const { list, longest } = byteNeedles()
+    const text = redactBy(list, this.held + latin(chunk))
+    const end = Math.max(0, text.length - Math.max(0, longest - 1))
+    this.held = text.slice(end)
+    return Buffer.from(text.slice(0, end), 'latin1')
+  }
+
+  /** The rest. What came may have been cut off in the middle of a secret: that part of it goes as well. */
+  end(): Uint8Array {
+    let text = this.held
+    this.held = ''
+    for (const { text: secret } of text ? byteNeedles().list : []) {
+      const part = overlap(text, secret, secret.length - 1)
+      if (part) text = text.slice(0, -part) + REDACTED
+    }
+    return Buffer.from(text, 'latin1')
+  }
+}
+
 /** Each string in the data by `change`, {@link redact} by default, keys too; the same object when nothing has to change. */
 export function redactJson<T extends JsonValue | undefined>(value: T, change?: (text: string) => string): T {
   if (!sources.size) return value
@@ -104,6 +131,20 @@ function needles(): readonly Needle[] {
   }
   return compiled
 }
+
+let ofBytes: { from: readonly Needle[]; list: readonly Needle[]; longest: number } | undefined
+
+/** The same, each as its bytes in UTF-8 with one character a byte. */
+function byteNeedles(): { readonly list: readonly Needle[]; readonly longest: number } {
+  const from = needles()
+  if (ofBytes?.from !== from) {
+    const list = from.map(needle => ({ ...needle, text: latin(Buffer.from(needle.text)) }))
+    ofBytes = { from, list, longest: Math.max(0, ...list.map(({ text }) => text.length)) }
+  }
+  return ofBytes
+}
+
+const latin = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
 
 /** Whether a value is so much of a secret that it does not stand in ordinary text. Local servers get `lm-studio` as a key. */
 function isTelling(value: string): boolean {

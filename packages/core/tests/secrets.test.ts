@@ -1,4 +1,4 @@
-import { createRoot, keepSecrets, type LogRecord, redact, redactCut, redactJson } from '@cambium/core'
+import { ByteRedactor, createRoot, keepSecrets, type LogRecord, redact, redactCut, redactJson } from '@cambium/core'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 
@@ -98,5 +98,36 @@ describe('a secret', () => {
       expect(text).toContain('[redacted]')
       expect(text).not.toContain(KEY)
     }
+  })
+})
+
+describe('bytes that come in pieces', () => {
+  const through = (bytes: Buffer, size: number) => {
+    const redactor = new ByteRedactor()
+    const out: Uint8Array[] = []
+    for (let at = 0; at < bytes.length; at += size) out.push(redactor.push(bytes.subarray(at, at + size)))
+    return Buffer.concat([...out, redactor.end()])
+  }
+
+  it('lose a secret wherever they are cut, and no other byte', () => {
+    keep(KEY, 'schlüssel-台-8F3k1')
+    const part = fc.oneof(fc.uint8Array({ maxLength: 40 }), fc.constantFrom(KEY, 'schlüssel-台-8F3k1').map(Buffer.from))
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 8 }), fc.integer({ min: 1, max: 50 }), (parts, size) => {
+        const secret = (item: Uint8Array) => [KEY, 'schlüssel-台-8F3k1'].includes(Buffer.from(item).toString())
+        const expected = parts.map(item => (secret(item) ? Buffer.from('[redacted]') : item))
+        expect(through(Buffer.concat(parts), size).toString('latin1')).toBe(Buffer.concat(expected).toString('latin1'))
+      }),
+    )
+  })
+
+  it('that end in the middle of a secret do not end with a part of it', () => {
+    keep(KEY)
+    expect(through(Buffer.from(`a ${KEY.slice(0, 12)}`), 5).toString()).toBe('a [redacted]')
+  })
+
+  it('are handed through as they are where nothing is secret', () => {
+    const bytes = Buffer.from('plain')
+    expect(new ByteRedactor().push(bytes)).toBe(bytes)
   })
 })

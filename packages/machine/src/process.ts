@@ -43,8 +43,11 @@ export type RunRequest = SpawnRequest & {
   readonly timeoutMs?: number | undefined
   /** How much of the output is kept for the result, both streams together. */
   readonly maxBytes?: number | undefined
-  /** Keep what exceeds `maxBytes` in a file that the result names. */
-  readonly spill?: boolean
+  /**
+   * Keep all of an output that exceeds `maxBytes` in a file that the result names, without known secrets. It goes with
+   * the provider, unless a folder is named, which is made if need be: a file there is the caller's.
+   */
+  readonly spill?: boolean | { readonly folder: string }
   /** Hears all output as it comes, whole characters only. Must not wait. A throw ends the program, and `run` rejects with it. */
   readonly onOutput?: (text: string, stream: OutputStream) => void
 }

@@ -1,15 +1,16 @@
-/** Files for output that is too long to keep in memory: private, bounded, gone with the provider. */
+/** Files for output that is too long to keep in memory: private, bounded, without known secrets. */
 
 import { randomBytes } from 'node:crypto'
-import { closeSync, mkdtempSync, openSync, rmSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ByteRedactor } from '@cambium/core'
 import type { SpillFile } from './process.ts'
 
 export interface SpillLimits {
   /** Of one file. */
   readonly maxBytes: number
-  /** Of all files together; the oldest goes first. */
+  /** Of all files together that go with the provider; the oldest goes first. */
   readonly maxTotalBytes: number
 }
 
@@ -27,14 +28,21 @@ export class SpillFolder {
     this.limits = limits
   }
 
-  /** Opens a new file, or returns undefined when the disk will not have it: losing it must not fail the command. */
-  open(): Spill | undefined {
+  /**
+   * Opens a new file, or returns undefined when the disk will not have it: losing it must not fail the command. In a
+   * folder of the caller's it is the caller's to remove; without one it is gone with the provider at the latest.
+   */
+  open(folder?: string): Spill | undefined {
+    const { maxBytes } = this.limits
     try {
-      this.folder ??= mkdtempSync(join(tmpdir(), 'cambium-output-'))
-      const kept = { path: join(this.folder, `${randomBytes(6).toString('hex')}.log`), bytes: 0 }
+      if (folder === undefined) this.folder ??= mkdtempSync(join(tmpdir(), 'cambium-output-'))
+      else mkdirSync(folder, { recursive: true, mode: 0o700 })
+      const place = folder ?? this.folder!
+      const kept = { path: join(place, `output-${randomBytes(6).toString('hex')}.log`), bytes: 0 }
       const fd = openSync(kept.path, 'wx', 0o600)
+      if (folder !== undefined) return new Spill(fd, kept, maxBytes, () => {})
       this.files.push(kept)
-      return new Spill(fd, kept, this.limits.maxBytes, () => this.makeRoom(kept))
+      return new Spill(fd, kept, maxBytes, () => this.makeRoom(kept))
     } catch {
       return undefined
     }
@@ -67,6 +75,7 @@ export class Spill {
   private readonly kept: Kept
   private readonly maxBytes: number
   private readonly grown: () => void
+  private readonly redactor = new ByteRedactor()
   private complete = true
 
   constructor(fd: number, kept: Kept, maxBytes: number, grown: () => void) {
@@ -77,7 +86,11 @@ export class Spill {
   }
 
   write(chunk: Uint8Array): void {
-    if (!this.complete) return
+    this.put(this.redactor.push(chunk))
+  }
+
+  private put(chunk: Uint8Array): void {
+    if (!this.complete || !chunk.length) return
     const part = chunk.subarray(0, this.maxBytes - this.kept.bytes)
     if (part.length < chunk.length) this.complete = false
     try {
@@ -89,6 +102,7 @@ export class Spill {
   }
 
   close(): SpillFile {
+    this.put(this.redactor.end())
     closeSync(this.fd)
     this.grown()
     return { path: this.kept.path, complete: this.complete }

@@ -32,7 +32,7 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
   const pid = child.pid!
   const capture = new OutputCapture(options.maxBytes)
   let spill: Spill | undefined
-  let spilling = request.spill === true
+  let spilling = !!request.spill
   let exit: { code: number | null; signal: NodeJS.Signals | null } | undefined
   let ended: 'timeout' | 'abort' | undefined
   let openPipes = 2
@@ -49,7 +49,7 @@ export function supervise(child: ChildProcess, options: Supervision): Supervised
     capture.push(stream, chunk)
   }
   const openSpill = () => {
-    spill = options.spills.open()
+    spill = options.spills.open(typeof request.spill === 'object' ? request.spill.folder : undefined)
     spilling = spill !== undefined
     for (const piece of capture.pieces()) spill?.write(piece)
   }

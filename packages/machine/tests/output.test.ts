@@ -70,6 +70,21 @@ describe('output of a command', () => {
     expect(statSync(result.spill!.path).mode & 0o777).toBe(0o600)
   })
 
+  it('a long one is kept in a folder of the caller, who alone removes it', async () => {
+    const { ctx, dir } = await openMachine({ maxSpillTotalBytes: 1 })
+    const folder = `${dir}/of/the caller`
+    const request = { command: 'seq 1 5000', cwd: dir, maxBytes: 1_024, spill: { folder } }
+    const first = await ctx.process.run(request)
+    const second = await ctx.process.run(request)
+    for (const { spill } of [first, second]) {
+      expect(dirname(spill!.path)).toBe(folder)
+      expect(readFileSync(spill!.path, 'utf8')).toMatch(/^1\n2\n[\s\S]*\n5000\n$/)
+      expect(statSync(spill!.path).mode & 0o777).toBe(0o600)
+    }
+    await ctx.fiber.dispose()
+    expect(statSync(first.spill!.path).size).toBeGreaterThan(20_000)
+  })
+
   it('a short one has no file', async () => {
     const { ctx, dir } = await openMachine()
     expect(await ctx.process.run({ command: 'echo hi', cwd: dir, spill: true })).not.toHaveProperty('spill')

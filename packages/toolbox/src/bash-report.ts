@@ -1,5 +1,6 @@
 /** What the model reads about a command that was run. */
 
+import { redactCut } from '@cambium/core'
 import type { OutputGap, ProcessResult } from '@cambium/machine'
 import { plainText } from './terminal-text.ts'
 import { count } from './wording.ts'
@@ -32,7 +33,8 @@ function renderOutput(result: ProcessResult): string {
   let text = ''
   let spill = result.spill
   const flush = () => {
-    const plain = plainText(text).trimEnd()
+    // Where output was left out a secret may have been cut in two.
+    const plain = plainText(result.droppedBytes ? redactCut(text) : text).trimEnd()
     if (plain) pieces.push(plain)
     text = ''
   }

@@ -2,11 +2,12 @@
 
 import { type Context, isHarnessError } from '@cambium/core'
 import type { FileSystem, ProcessHost, RunRequest } from '@cambium/machine'
-import { defineTool, toolResult } from '@cambium/tools'
+import { defineTool, type ToolExecution, toolResult } from '@cambium/tools'
 import Schema from 'schemastery'
 import { reportCommand } from './bash-report.ts'
 import { createOutputFeed } from './output-feed.ts'
 import { cwdOf } from './place.ts'
+import type {} from './spill.ts'
 
 export const name = 'toolbox-bash'
 export const inject = ['tools', 'fs', 'process']
@@ -35,13 +36,23 @@ export const Config: Schema<Config> = Schema.object({
 
 export function apply(ctx: Context, config: Config) {
   const { fs, process, tools } = ctx
-  tools.register(bashTool(fs, process, config))
+  /** Where the session keeps what is long; without that, output is kept for as long as this process. */
+  const folderOf = ({ agent }: ToolExecution) => {
+    const folder = agent && ctx.get('spill')?.folder(agent.session)
+    return folder === undefined ? true : { folder }
+  }
+  tools.register(bashTool(fs, process, folderOf, config))
 }
 
 /** A tool-timeout plugin must not be quicker than the command's own time and its end by force. */
 const SPARE_MS = 15_000
 
-function bashTool(fs: FileSystem, host: ProcessHost, config: Config) {
+function bashTool(
+  fs: FileSystem,
+  host: ProcessHost,
+  spill: (exec: ToolExecution) => NonNullable<RunRequest['spill']>,
+  config: Config,
+) {
   const { maxTimeoutMs } = config
   const usualMs = Math.min(config.timeoutMs, maxTimeoutMs)
   return defineTool({
@@ -70,7 +81,7 @@ function bashTool(fs: FileSystem, host: ProcessHost, config: Config) {
         timeoutMs,
         signal: exec.signal,
         maxBytes: config.maxOutputBytes,
-        spill: true,
+        spill: spill(exec),
         onOutput: text => feed.push(text),
       }
       try {

@@ -8,12 +8,16 @@ export interface WindowLimits {
   readonly maxLineChars: number
   /** Of the whole window, in bytes of the file. */
   readonly maxBytes: number
+  /** Bytes of each line that are left out at its start. */
+  readonly skipBytes?: number
 }
 
 export interface WindowLine {
   readonly text: string
-  /** The whole line's length in bytes, when it was cut. */
+  /** The whole line's length in bytes, when its end was cut off. */
   readonly cutFromBytes?: number
+  /** How many of the line's bytes lie before the end of what is shown of it. */
+  readonly endByte: number
 }
 
 const NEWLINE = 0x0a
@@ -64,7 +68,9 @@ export class LineWindow {
   }
 
   private collect(bytes: Buffer): void {
+    const skip = Math.min(bytes.length, Math.max(0, (this.limits.skipBytes ?? 0) - this.lineBytes))
     this.lineBytes += bytes.length
+    bytes = bytes.subarray(skip)
     // A character has at most 3 bytes for each UTF-16 unit.
     const room = this.limits.maxLineChars * 3 + 4 - this.partBytes
     if (room <= 0 || !bytes.length) return
@@ -89,14 +95,26 @@ export class LineWindow {
   }
 
   private decode(): WindowLine {
-    const { maxLineChars } = this.limits
-    const complete = this.partBytes === this.lineBytes
+    const { maxLineChars, skipBytes = 0 } = this.limits
+    const skipped = Math.min(skipBytes, this.lineBytes)
+    const bytes = skipped ? fromCharacter(Buffer.concat(this.part)) : Buffer.concat(this.part)
+    const start = skipped + this.partBytes - bytes.length
+    const complete = start + bytes.length === this.lineBytes
     // What is kept of a longer line holds more than `maxLineChars`: half a character at its end is cut off below.
-    let text = Buffer.concat(this.part).toString('utf8')
-    if (this.total === 1 && text.startsWith('\ufeff')) text = text.slice(1)
+    let text = bytes.toString('utf8')
+    if (this.total === 1 && text.startsWith('\ufeff') && !skipped) text = text.slice(1)
     if (complete && text.endsWith('\r')) text = text.slice(0, -1)
-    if (complete && text.length <= maxLineChars) return { text }
+    if (complete && text.length <= maxLineChars) return { text, endByte: this.lineBytes }
     const cut = /[\ud800-\udbff]/.test(text[maxLineChars - 1] ?? '') ? maxLineChars - 1 : maxLineChars
-    return { text: text.slice(0, cut), cutFromBytes: this.lineBytes }
+    const shown = text.slice(0, cut)
+    // A byte that is no character is shown as one of three bytes: reading on may then leave something out.
+    return { text: shown, cutFromBytes: this.lineBytes, endByte: start + Buffer.byteLength(shown) }
   }
+}
+
+/** Without the rest of a character whose beginning was left out. */
+function fromCharacter(bytes: Buffer): Buffer {
+  let at = 0
+  while (at < 3 && ((bytes[at] ?? 0) & 0xc0) === 0x80) at++
+  return bytes.subarray(at)
 }

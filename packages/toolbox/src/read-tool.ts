@@ -32,19 +32,28 @@ export function readTool(fs: FileSystem, limits: ReadLimits) {
       },
       offset: { type: 'integer', minimum: 1, description: 'First line to show, from 1' },
       limit: { type: 'integer', minimum: 1, description: `How many lines to show, at most ${limits.readLines}` },
+      skip_bytes: {
+        type: 'integer',
+        minimum: 1,
+        description: 'Goes on inside a line that was cut: bytes to leave out at its start, as the note at the end says',
+      },
     },
     readOnly: true,
     isConcurrencySafe: () => true,
     presentCall: args => `read ${args.file_path}`,
-    async execute({ file_path, offset = 1, limit = limits.readLines }, exec) {
+    async execute({ file_path, offset = 1, skip_bytes = 0, limit = skip_bytes ? 1 : limits.readLines }, exec) {
       const cwd = cwdOf(exec)
       const path = fs.resolve(file_path, cwd)
       const shown = displayPath(path, cwd)
       const window = new LineWindow({
         offset,
         maxLines: Math.min(limit, limits.readLines),
-        maxLineChars: limits.readLineChars,
+        // Who goes through one long line gets as much of it as of a file; a character has at most three bytes a unit.
+        maxLineChars: skip_bytes
+          ? Math.max(limits.readLineChars, Math.floor(limits.readBytes / 3))
+          : limits.readLineChars,
         maxBytes: limits.readBytes,
+        skipBytes: skip_bytes,
       })
       const { stat, bytes, counted } = await fill(window, fs, path, shown, exec.signal)
       if (offset > Math.max(1, window.total)) {
@@ -55,6 +64,12 @@ export function readTool(fs: FileSystem, limits: ReadLimits) {
             fix: `use an offset from 1 to ${Math.max(1, window.total)}`,
           },
         )
+      }
+      const [line] = window.lines
+      if (skip_bytes && line && skip_bytes >= line.endByte) {
+        throw new HarnessError('READ_PAST_END', `line ${offset} of ${shown} has ${count(line.endByte, 'byte')} only`, {
+          fix: `go on with offset ${offset + 1}`,
+        })
       }
       const text = window.lines.map((line, i) => `${offset + i}→${line.text}${line.cutFromBytes ? '…' : ''}`)
       const notes = describe(window, offset, counted, bytes)
@@ -121,11 +136,15 @@ function describe(window: LineWindow, offset: number, counted: boolean, bytes: n
     notes.push(`end of file, ${count(total, 'line')}`)
   }
   const long = lines.flatMap((line, i) =>
-    line.cutFromBytes ? [`line ${offset + i} of ${line.cutFromBytes} bytes`] : [],
+    line.cutFromBytes ? [{ at: offset + i, of: line.cutFromBytes, next: line.endByte }] : [],
   )
-  if (long.length) {
+  const [first] = long
+  if (first) {
+    const named = long.slice(0, 3).map(({ at, of }) => `line ${at} of ${of} bytes`)
     const more = long.length > 3 ? ` and ${long.length - 3} more` : ''
-    notes.push(`cut: ${long.slice(0, 3).join(', ')}${more}; see the rest with cut -c or grep in bash`)
+    notes.push(
+      `cut: ${named.join(', ')}${more}; line ${first.at} goes on with offset ${first.at}, skip_bytes ${first.next}`,
+    )
   }
   if (lines.some(line => line.text.includes('\ufffd'))) {
     notes.push('some bytes here may not be valid UTF-8; they are shown as \ufffd')

@@ -37,7 +37,23 @@ describe('read', () => {
     const bench = await openWorkbench({ files: { f: `short\n${'é'.repeat(5_000)}\nend\n` } })
     const text = await bench.ask('read', { file_path: 'f' })
     expect(text).toContain(`2→${'é'.repeat(2_000)}…\n3→end`)
-    expect(text).toContain('(cut: line 2 of 10000 bytes; see the rest with cut -c or grep in bash)')
+    expect(text).toContain('(cut: line 2 of 10000 bytes; line 2 goes on with offset 2, skip_bytes 4000)')
+  })
+
+  it('shows a long line to its end, a page at a time, wherever a character lies', async () => {
+    const long = 'aé台😀'.repeat(20_000)
+    const bench = await openWorkbench({ files: { f: `short\n${long}\nend\n` } })
+    let seen = ''
+    let args: object = { file_path: 'f', offset: 2, limit: 1 }
+    for (let page = 0; page < 20; page++) {
+      const text = await bench.ask('read', args)
+      seen += /^2→(.*?)…?$/m.exec(text)![1]
+      const next = /skip_bytes (\d+)\)/.exec(text)?.[1]
+      if (!next) break
+      args = { file_path: 'f', offset: 2, skip_bytes: Number(next) }
+    }
+    expect(seen).toBe(long)
+    expect(await bench.ask('read', { file_path: 'f', offset: 2, skip_bytes: 200_000 })).toContain('200000 bytes only')
   })
 
   it('says that a file is empty', async () => {

@@ -19,7 +19,7 @@ export * from './agent.ts'
 export { defineTool, type TypedTool } from './define.ts'
 export * from './definition.ts'
 export type { InferArguments, InferValue, ParameterMap, ParameterSpec, ValueSpec } from './parameters.ts'
-export { cleanText, failedResult, resultText, type ToolErrorCode, toolResult } from './result.ts'
+export { cleanText, failedResult, renderValue, resultText, type ToolErrorCode, toolResult } from './result.ts'
 export * from './service.ts'
 
 export const name = 'tools'
