@@ -1,6 +1,6 @@
 import { linkSync, rmSync, writeFileSync } from 'node:fs'
+import { temporaryName } from './temporary-name.ts'
 
-let count = 0
 /** Answers of file systems that have no hard links. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL', 'EXDEV'])
 
@@ -9,7 +9,7 @@ const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 
  * ever sees half of it. False when something is there already. For the owner's eyes only. @throws what the file system says
  */
 export function createWhole(path: string, content: string | Uint8Array): boolean {
-  const temporary = `${path}.${process.pid}.${count++}.tmp`
+  const temporary = temporaryName(path)
   try {
     writeFileSync(temporary, content, { mode: 0o600, flag: 'wx' })
     linkSync(temporary, path)
@@ -19,7 +19,7 @@ export function createWhole(path: string, content: string | Uint8Array): boolean
     if (code === 'EEXIST') return false
     if (!NO_LINKS.has(code)) throw error
   } finally {
-    rmSync(temporary, { force: true })
+    remove(temporary)
   }
   return createDirectly(path, content)
 }
@@ -31,7 +31,14 @@ function createDirectly(path: string, content: string | Uint8Array): boolean {
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    rmSync(path, { force: true })
+    remove(path)
     throw error
   }
+}
+
+/** What cannot be removed lies about; what was asked for has been done, or has failed for a better reason. */
+function remove(path: string): void {
+  try {
+    rmSync(path, { force: true })
+  } catch {}
 }

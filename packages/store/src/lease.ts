@@ -2,9 +2,10 @@
 
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFileSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { readFileSync, readlinkSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { createWhole } from './create-whole.ts'
+import { writeAtomic } from './write-atomic.ts'
 
 export interface Holder {
   readonly pid: number
@@ -58,9 +59,25 @@ export class Lease {
     }
   }
 
+  /** Never throws: a lock that cannot be removed just now counts as given back all the same, and goes later. */
   release(): void {
-    if (!this.lost && readHolder(this.path)?.token === this.token) rmSync(this.path, { force: true })
+    if (!this.lost) left.set(this.token, this.path)
     this.lost = true
+    removeLeft()
+  }
+}
+
+/** Locks that were given back and are still there. For other processes we hold them as long as they are. */
+const left = new Map<string, string>()
+
+function removeLeft(): void {
+  for (const [token, path] of left) {
+    try {
+      if (readHolder(path)?.token === token) rmSync(path, { force: true })
+      left.delete(token)
+    } catch {
+      // The next lease that comes or goes here tries again.
+    }
   }
 }
 
@@ -70,6 +87,7 @@ export class Lease {
  * @throws what the file system says
  */
 export function takeLease(path: string, options: LeaseOptions, depth = 0): Taking {
+  removeLeft()
   const token = randomBytes(6).toString('hex')
   const me: Holder = { ...self(), since: Date.now(), token }
   const content = JSON.stringify(me)
@@ -85,9 +103,7 @@ export function takeLease(path: string, options: LeaseOptions, depth = 0): Takin
   try {
     const now = look(path, options)
     if (!now || now.alive || now.generation !== found.generation) return { kind: 'busy', holder: now?.holder }
-    const next = `${path}.${token}.tmp`
-    writeFileSync(next, content, { mode: 0o600, flag: 'wx' })
-    renameSync(next, path)
+    writeAtomic(path, content)
     return { kind: 'taken', lease: new Lease(path, me) }
   } finally {
     right.lease.release()
@@ -98,27 +114,41 @@ const MAX_DEPTH = 6
 
 /** Who holds the lease and is alive, as far as can be told from here. */
 export function liveHolder(path: string, options: LeaseOptions): Holder | 'unknown' | undefined {
-  const found = look(path, options)
-  return found?.alive ? (found.holder ?? 'unknown') : undefined
+  try {
+    const found = look(path, options)
+    return found?.alive ? (found.holder ?? 'unknown') : undefined
+  } catch {
+    // There is one that cannot be looked at.
+    return 'unknown'
+  }
 }
 
 function look(path: string, { staleMs }: LeaseOptions) {
-  let beat: number
+  const beat = statSync(path, { throwIfNoEntry: false })?.mtimeMs
+  if (beat === undefined) return undefined
+  let holder: Holder | undefined
   try {
-    beat = statSync(path).mtimeMs
-  } catch {
-    return undefined
+    holder = readHolder(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error
   }
-  const holder = readHolder(path)
   const recent = Date.now() - beat < staleMs
-  // Unreadable: being written on a file system without links, or not ours. Time tells.
+  // Unreadable: being written on a file system without links, or another user's. Time tells.
   const alive = holder ? isAlive(holder, recent) : recent
   return { holder, alive, generation: holder?.token ?? `${Math.trunc(beat)}` }
 }
 
+/** Undefined when there is none, or none that can be understood. @throws what the file system says: that proves nothing */
 function readHolder(path: string): Holder | undefined {
+  let text: string
   try {
-    const holder = JSON.parse(readFileSync(path, 'utf8')) as Holder
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    const holder = JSON.parse(text) as Holder
     return typeof holder?.token === 'string' && /^[0-9a-f]{12}$/.test(holder.token) ? holder : undefined
   } catch {
     return undefined
@@ -128,7 +158,7 @@ function readHolder(path: string): Holder | undefined {
 function isAlive(holder: Holder, recent: boolean): boolean {
   const { pid, host, space, started } = self()
   if (holder.host !== host || holder.space !== space) return recent
-  if (holder.pid === pid) return holder.started === started
+  if (holder.pid === pid) return holder.started === started && !left.has(holder.token)
   try {
     process.kill(holder.pid, 0)
   } catch (error) {

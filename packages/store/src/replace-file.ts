@@ -16,9 +16,9 @@ import {
 } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { diskError } from './disk-error.ts'
+import { temporaryName } from './temporary-name.ts'
 
 const MAX_LINKS = 40
-let count = 0
 
 /**
  * Replaces the whole content of a file that others read: they see the old content or the new one. Its mode and owner
@@ -83,7 +83,7 @@ function requireWritable(path: string, { mode }: Stats) {
 }
 
 function replace(target: string, text: string | Uint8Array, former: Stats | undefined, mode: number) {
-  const temporary = `${target}.${process.pid}.${count++}.tmp`
+  const temporary = temporaryName(target)
   try {
     const file = openSync(temporary, 'wx', former ? 0o600 : mode)
     try {
