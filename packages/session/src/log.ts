@@ -38,6 +38,8 @@ export class SessionLog implements Session {
   readonly header: SessionHeader
   /** Set once the end has begun; for the owner. */
   ending: Promise<void> | undefined
+  /** Core events of a damaged log that say nothing, and why; for the owner. */
+  readonly broken = new Map<SessionEvent, string>()
   private readonly host: LogHost
   private readonly log: SessionEvent[]
   private readonly lasts = new Map<string, SessionEvent>()
@@ -160,7 +162,11 @@ export class SessionLog implements Session {
   }
 
   private derive(event: SessionEvent): void {
-    if (problemOf(event.type, event.data)) return
+    const problem = problemOf(event.type, event.data)
+    if (problem) {
+      this.broken.set(event, problem)
+      return
+    }
     this.lasts.set(event.type, event)
     this.view.add(event)
     switch (event.type) {

@@ -66,7 +66,11 @@ export function interruptedClosers(events: readonly SessionEvent[], partial?: Pa
 
 function openTurn(events: readonly SessionEvent[]): OpenTurn | undefined {
   let open: OpenTurn | undefined
-  for (const event of events) {
+  // What lies before the last beginning or end of a turn is closed, and may be a hundred thousand events.
+  const start = events.findLastIndex(
+    ({ type, data }) => (type === 'turn/start' || type === 'turn/end') && !problemOf(type, data),
+  )
+  for (const event of start < 0 ? events : events.slice(start)) {
     if (problemOf(event.type, event.data)) continue
     switch (event.type) {
       case 'turn/start':

@@ -100,8 +100,8 @@ export class SessionService extends Service implements Sessions {
     try {
       const events = [...stored.events]
       const closers = interruptedClosers(events, stored.partial)
-      const notices = [...stored.notices, ...this.unreadable(events)]
       session = this.enter(owner, stored.header, events)
+      const notices = [...stored.notices, ...this.unreadable(events, session.broken)]
       for (const { type, data, time } of closers) session.commit(type, data, time)
       session.append('session/resumed', { ...(notices.length ? { notices } : {}), closed: closers.length })
       for (const notice of notices) this.base.logger.warn(`session ${id}: ${notice}`)
@@ -263,13 +263,15 @@ export class SessionService extends Service implements Sessions {
   }
 
   /** What a log says that nobody here understands, where it matters. */
-  private unreadable(events: readonly SessionEvent[]): string[] {
+  private unreadable(events: readonly SessionEvent[], judged: ReadonlyMap<SessionEvent, string>): string[] {
     const unknown = new Set<string>()
     const broken: string[] = []
-    for (const { type, data, seq, ignorable } of events) {
-      const definition = this.types.get(type)
+    const definitions = this.types.entries()
+    for (const event of events) {
+      const { type, data, seq, ignorable } = event
+      const definition = definitions.get(type)
       if (!definition && ignorable === false && !isCoreType(type)) unknown.add(type)
-      const problem = problemOf(type, data) ?? (definition && schemaProblem(definition, data))
+      const problem = judged.get(event) ?? (definition && schemaProblem(definition, data))
       if (problem) broken.push(`event ${seq} (${type}) is left out: ${problem}`)
     }
     return [

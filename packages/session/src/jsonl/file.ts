@@ -1,6 +1,6 @@
 /** An open log file that is only ever appended to, by whole lines. */
 
-import { close, fstatSync, ftruncateSync, openSync, rmSync, writeSync } from 'node:fs'
+import { close, closeSync, fstatSync, ftruncateSync, openSync, type Stats, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { HarnessError } from '@cambium/core'
 import { createWhole, diskError } from '@cambium/store'
@@ -12,7 +12,8 @@ import { synced, syncFolder } from './sync.ts'
  */
 export class LogFile {
   readonly path: string
-  private readonly fd: number
+  /** Opened when it is first needed: a file that is there counts as begun, also where it cannot be opened just now. */
+  private fd: number | undefined
   private length: number
   /** A failed write could not be taken back. */
   private torn = false
@@ -20,7 +21,6 @@ export class LogFile {
 
   private constructor(path: string, size: number, fresh: boolean) {
     this.path = path
-    this.fd = openSync(path, 'a')
     this.length = size
     this.fresh = fresh
   }
@@ -28,34 +28,29 @@ export class LogFile {
   /** Publishes a new file with its first lines in one step. Undefined when there is one already. @throws as `diskError` */
   static create(path: string, text: string): LogFile | undefined {
     const bytes = Buffer.from(text)
-    let created = false
     try {
-      created = createWhole(path, bytes)
-      return created ? new LogFile(path, bytes.length, true) : undefined
+      return createWhole(path, bytes) ? new LogFile(path, bytes.length, true) : undefined
     } catch (error) {
-      if (created) rmSync(path, { force: true })
       throw diskError(error, 'cannot store a session', path)
     }
   }
 
   /** Opens one for appending at `end`: what follows there is cut off. @throws as `diskError` */
   static open(path: string, end: number): LogFile {
+    const file = new LogFile(path, end, false)
     try {
-      const file = new LogFile(path, end, false)
-      if (fstatSync(file.fd).size !== end) ftruncateSync(file.fd, end)
+      const fd = file.opened()
+      if (fstatSync(fd).size !== end) ftruncateSync(fd, end)
       return file
     } catch (error) {
+      if (file.fd !== undefined) closeSync(file.fd)
       throw diskError(error, 'cannot open a session for writing', path)
     }
   }
 
-  /** Opens one that was just begun with `size` bytes. @throws as `diskError` */
+  /** One that was just begun with `size` bytes. */
   static begun(path: string, size: number): LogFile {
-    try {
-      return new LogFile(path, size, true)
-    } catch (error) {
-      throw diskError(error, 'cannot open a session for writing', path)
-    }
+    return new LogFile(path, size, true)
   }
 
   get size(): number {
@@ -66,8 +61,9 @@ export class LogFile {
   append(text: string): void {
     const bytes = Buffer.from(text)
     this.assertOurs()
+    const fd = this.opened()
     try {
-      for (let done = 0; done < bytes.length; ) done += writeSync(this.fd, bytes, done)
+      for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done)
       this.length += bytes.length
     } catch (error) {
       this.torn = true
@@ -79,7 +75,7 @@ export class LogFile {
   /** Makes what was appended outlive the machine. @throws as `diskError` */
   async sync(): Promise<void> {
     try {
-      await synced(this.fd)
+      await synced(this.opened())
       if (!this.fresh) return
       this.fresh = false
       await syncFolder(dirname(this.path))
@@ -89,13 +85,14 @@ export class LogFile {
   }
 
   close(): Promise<void> {
-    return new Promise(resolve => close(this.fd, () => resolve()))
+    const { fd } = this
+    return new Promise(resolve => (fd === undefined ? resolve() : close(fd, () => resolve())))
   }
 
-  /** @throws `SESSION_CONFLICT` */
+  /** @throws `SESSION_CONFLICT`, as `diskError` */
   assertOurs(): void {
     if (this.torn) this.takeBack()
-    const { size, nlink } = fstatSync(this.fd)
+    const { size, nlink } = this.look()
     if (nlink > 0 && size === this.length) return
     throw new HarnessError(
       'SESSION_CONFLICT',
@@ -104,10 +101,23 @@ export class LogFile {
     )
   }
 
+  private opened(): number {
+    this.fd ??= openSync(this.path, 'a')
+    return this.fd
+  }
+
+  private look(): Stats {
+    try {
+      return fstatSync(this.opened())
+    } catch (error) {
+      throw diskError(error, 'cannot store a session', this.path)
+    }
+  }
+
   /** Only ever cuts off what a failed write of ours left: the size was checked right before it. */
   private takeBack(): void {
     try {
-      ftruncateSync(this.fd, this.length)
+      ftruncateSync(this.opened(), this.length)
       this.torn = false
     } catch {
       // Tried again before the next write.

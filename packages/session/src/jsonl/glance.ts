@@ -1,9 +1,10 @@
 /** Looks at the ends of one log: who it is, what it is called, when something last happened in it. */
 
+import { closeSync, openSync, readSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { isHarnessError } from '@cambium/core'
 import type { SessionHeader } from '../event.ts'
-import { damaged, parseEvent, parseHeader } from './format.ts'
+import { damaged, type Head, parseEvent, parseHeader } from './format.ts'
 import { packedChunks } from './lines.ts'
 import { NOTE_EVERY_BYTES, readNote, writeNote } from './note.ts'
 import { segmentNumbers } from './parts.ts'
@@ -30,15 +31,43 @@ export class SearchBudget {
   left = 512 << 20
 }
 
+/** What of a log there is. */
+export interface Whereabouts {
+  /** Of the plain file, also where there is none. */
+  readonly path: string
+  readonly plain: boolean
+  readonly packed: boolean
+  readonly divided: boolean
+  /** Of the file that is looked at first. */
+  readonly size: number
+}
+
+const small = Buffer.allocUnsafe(HEAD_BYTES[1])
+
+/** The whole of a log that is small; undefined when it is not, or when another of its files has to be asked. @throws as {@link glance} */
+export function glanceAtSmall({ path, plain, packed, divided, size }: Whereabouts): Glance | undefined {
+  if (!plain || packed || divided || size >= small.length) return undefined
+  const fd = openSync(path, 'r')
+  let bytes: Buffer
+  try {
+    bytes = small.subarray(0, readSync(fd, small, 0, small.length, 0))
+  } finally {
+    closeSync(fd)
+  }
+  if (bytes.length === small.length) return undefined
+  const head = beginning(bytes, path)
+  return {
+    header: head.header,
+    title: lastTitle(bytes) ?? head.title ?? firstPrompt(bytes),
+    updatedAt: lastTime(bytes),
+  }
+}
+
 /** @throws `SESSION_DAMAGED`, `SESSION_VERSION`, what the file system says */
-export async function glance(
-  path: string,
-  there: { plain: boolean; packed: boolean },
-  budget: SearchBudget,
-): Promise<Glance> {
+export async function glance({ path, plain, packed }: Whereabouts, budget: SearchBudget): Promise<Glance> {
   const ways = [
-    ...(there.plain ? [() => opened(path, file => ofPlain(path, file, budget))] : []),
-    ...(there.packed ? [() => opened(packedOf(path), file => ofPacked(path, file))] : []),
+    ...(plain ? [() => opened(path, file => ofPlain(path, file, budget))] : []),
+    ...(packed ? [() => opened(packedOf(path), file => ofPacked(path, file))] : []),
     () => ofSegments(path),
   ]
   let first: unknown
@@ -63,30 +92,25 @@ async function opened<T>(path: string, look: (file: FileHandle) => Promise<T>): 
 }
 
 async function ofPlain(path: string, file: FileHandle, budget: SearchBudget): Promise<Glance> {
-  let bytes = await read(file, 0, HEAD_BYTES[0])
-  const whole = bytes.length < HEAD_BYTES[0]
-  let head = beginning(bytes, path, whole)
-  if (!head?.title && !whole) {
-    bytes = await read(file, 0, HEAD_BYTES[1])
-    head = beginning(bytes, path, true)
-  }
-  if (!head) throw damaged(path, 'it is empty')
-  if (whole) return { ...head, title: lastTitle(bytes) ?? head.title, updatedAt: lastTime(bytes) }
   const { size } = await file.stat()
-  const title = await titleIn(path, file, size, bytes, budget)
-  return { ...head, title: title ?? head.title, updatedAt: lastTime(await tailOf(file, size, bytes)) }
+  const bytes = await read(file, 0, HEAD_BYTES[1])
+  const head = beginning(bytes, path)
+  const title = (await titleIn(path, file, size, bytes, budget)) ?? head.title ?? firstPrompt(bytes)
+  return { ...head, title, updatedAt: lastTime(await tailOf(file, size, bytes)) }
 }
 
 /** The header of a compressed one says its title; it is not written any more. */
 async function ofPacked(path: string, file: FileHandle): Promise<Glance> {
-  let bytes = Buffer.alloc(0)
+  const chunks: Buffer[] = []
+  let length = 0
   for await (const chunk of packedChunks(file)) {
-    bytes = Buffer.concat([bytes, chunk])
-    if (bytes.length >= HEAD_BYTES[1]) break
+    chunks.push(chunk)
+    length += chunk.length
+    if (length >= HEAD_BYTES[1]) break
   }
-  const head = beginning(bytes, path, true)
-  if (!head) throw damaged(path, 'it is empty')
-  return { ...head, updatedAt: undefined }
+  const bytes = Buffer.concat(chunks)
+  const head = beginning(bytes, path)
+  return { ...head, title: head.title ?? firstPrompt(bytes), updatedAt: undefined }
 }
 
 /** The file that was written is lost or damaged: what the newest segment says that can be read. */
@@ -112,22 +136,26 @@ async function read(file: FileHandle, from: number, bytes: number): Promise<Buff
   return buffer.subarray(0, bytesRead)
 }
 
-/** Undefined when more has to be read. @throws as `parseHeader` */
-function beginning(bytes: Buffer, path: string, last: boolean) {
-  const [first, ...rest] = bytes.toString('utf8').split('\n')
-  if (!rest.length && !last) return undefined
-  const { header, title } = parseHeader(first?.trim(), path)
-  return { header, title: title ?? firstPrompt(rest, last) }
+/** @throws as `parseHeader` */
+function beginning(bytes: Buffer, path: string): Pick<Head, 'header' | 'title'> {
+  const end = bytes.indexOf(LINE_FEED)
+  const { header, title } = parseHeader(bytes.toString('utf8', 0, end < 0 ? bytes.length : end).trim(), path)
+  return { header, title }
 }
 
+const EVENTS_OF_PROMPTS = /^\{[^{]{0,100}"type":"(inbox\/changed|user\/message)"/
+
 /** The first words of the first prompt. A prompt is logged when it is received, before the much longer request header. */
-function firstPrompt(lines: readonly string[], last: boolean): string | undefined {
-  for (const line of lines) {
-    if (!line.startsWith('{') || !/"type":"(inbox\/changed|user\/message)"/.test(line.slice(0, 200))) continue
-    const event = parseEvent(line)
-    // The line of a very long prompt ends beyond what was read; its beginning is all that is needed.
-    const text = event ? promptOf(event.data) : last ? beginningOf(line) : undefined
-    if (text?.trim()) return shorten(text)
+function firstPrompt(bytes: Buffer): string | undefined {
+  for (let start = bytes.indexOf(LINE_FEED) + 1; start > 0 && start < bytes.length; ) {
+    const end = bytes.indexOf(LINE_FEED, start)
+    if (EVENTS_OF_PROMPTS.test(bytes.toString('latin1', start, start + 200))) {
+      const line = bytes.toString('utf8', start, end < 0 ? bytes.length : end)
+      // The line of a very long prompt ends beyond what was read; its beginning is all that is needed.
+      const text = end < 0 ? beginningOf(line) : promptOf(parseEvent(line.trim())?.data)
+      if (text?.trim()) return shorten(text)
+    }
+    start = end + 1
   }
   return undefined
 }

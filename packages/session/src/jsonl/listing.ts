@@ -1,20 +1,17 @@
 /** What is known of each stored session, for lists, from the ends of its files; never by reading a whole log. */
 
-import { readdir, stat } from 'node:fs/promises'
+import { readdirSync, statSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { isHarnessError } from '@cambium/core'
 import { diskError, liveHolder } from '@cambium/store'
 import type { SessionSummary } from '../service.ts'
 import { damaged } from './format.ts'
-import { glance, SearchBudget } from './glance.ts'
-import { inParallel } from './parallel.ts'
+import { type Glance, glance, glanceAtSmall, SearchBudget, type Whereabouts } from './glance.ts'
+import { inParallel, inSlices } from './parallel.ts'
 import { lockOf, PACKED, SEGMENTS, SUFFIX, segmentsOf } from './places.ts'
 
-interface Found {
-  /** Of the plain file, also where there is none. */
-  readonly path: string
-  readonly plain: boolean
-  readonly packed: boolean
+interface Found extends Whereabouts {
   readonly time: number
   /** Of all its files. */
   readonly bytes: number
@@ -28,9 +25,19 @@ export async function listLogs(
   options: { limit?: number | undefined; staleMs: number },
 ): Promise<SessionSummary[]> {
   const found = (await Promise.all(folders.map(findLogs))).flat().sort((a, b) => b.time - a.time)
+  const wanted = found.slice(0, options.limit)
   const budget = new SearchBudget()
-  const list = await inParallel(found.slice(0, options.limit), log => summarise(log, options.staleMs, budget))
-  return list.sort((a, b) => b.updatedAt - a.updatedAt)
+  // Most are small and told at a glance; only the others are worth waiting for side by side.
+  const list = await inSlices(wanted, log => summarise(log, options.staleMs, glanceAtSmall))
+  const rest = wanted.filter((_, at) => !list[at])
+  const others = await inParallel(rest, async log => {
+    const look = await glance(log, budget).catch(error => error as Error)
+    return summarise(log, options.staleMs, () => {
+      if (look instanceof Error) throw look
+      return look
+    })
+  })
+  return [...list, ...others].filter(summary => summary !== undefined).sort((a, b) => b.updatedAt - a.updatedAt)
 }
 
 async function findLogs(folder: string): Promise<Found[]> {
@@ -41,39 +48,40 @@ async function findLogs(folder: string): Promise<Found[]> {
       if (name.endsWith(suffix)) ids.add(name.slice(0, -suffix.length))
     }
   }
-  return inParallel([...ids], async id => {
+  return inSlices([...ids], id => {
     const path = join(folder, id + SUFFIX)
     const plain = names.has(basename(path))
     const packed = names.has(basename(path) + PACKED)
-    const locked = names.has(basename(lockOf(path)))
+    const at = { path, plain, packed, divided: names.has(id + SEGMENTS), locked: names.has(basename(lockOf(path))) }
     try {
-      const segments = names.has(id + SEGMENTS) ? await sizeOf(segmentsOf(path)) : 0
-      const stats = await stat(plain ? path : packed ? path + PACKED : segmentsOf(path))
+      const segments = at.divided ? sizeOf(segmentsOf(path)) : 0
+      const stats = statSync(plain ? path : packed ? path + PACKED : segmentsOf(path))
       const isFile = stats.isFile() || !(plain || packed)
-      return { path, plain, packed, time: stats.mtimeMs, bytes: segments + (isFile ? stats.size : 0), isFile, locked }
+      const size = isFile ? stats.size : 0
+      return { ...at, time: stats.mtimeMs, size, bytes: segments + size, isFile }
     } catch {
       // Deleted since the folder was read, or a link to nowhere: the second is worth showing.
-      return { path, plain, packed, time: 0, bytes: 0, isFile: false, locked }
+      return { ...at, time: 0, size: 0, bytes: 0, isFile: false }
     }
   })
 }
 
-async function sizeOf(folder: string): Promise<number> {
-  const names = await readdir(folder).catch(() => [])
-  const sizes = await inParallel(
-    names,
-    async name => (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0,
-  )
-  return sizes.reduce((sum, size) => sum + size, 0)
+function sizeOf(folder: string): number {
+  return readdirSync(folder).reduce((sum, name) => {
+    return sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)
+  }, 0)
 }
 
-async function summarise(log: Found, staleMs: number, budget: SearchBudget): Promise<SessionSummary> {
+/** Undefined when `look` is. */
+function summarise(log: Found, staleMs: number, look: (log: Found) => Glance | undefined): SessionSummary | undefined {
   const { path, plain, packed, time, bytes, isFile, locked } = log
   const id = basename(path, SUFFIX)
   const at = { id, path: plain || !packed ? path : path + PACKED, bytes }
   try {
     if (!isFile) throw damaged(path, 'it is not a file')
-    const { header, title, updatedAt = time } = await glance(path, { plain, packed }, budget)
+    const seen = look(log)
+    if (!seen) return undefined
+    const { header, title, updatedAt = time } = seen
     const holder = locked ? liveHolder(lockOf(path), { staleMs }) : undefined
     return {
       ...at,

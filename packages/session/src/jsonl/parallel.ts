@@ -1,4 +1,5 @@
 const AT_ONCE = 16
+const SLICE_MS = 8
 
 /** Answers in the order of the items; a bounded number is worked on at once. */
 export async function inParallel<T, R>(items: readonly T[], run: (item: T) => Promise<R>): Promise<R[]> {
@@ -8,5 +9,21 @@ export async function inParallel<T, R>(items: readonly T[], run: (item: T) => Pr
     for (let at = next++; at < items.length; at = next++) results[at] = await run(items[at]!)
   }
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker))
+  return results
+}
+
+/**
+ * For thousands of short looks at the disk, which cost a twentieth without the way through the thread pool: others have
+ * their turn every few milliseconds.
+ */
+export async function inSlices<T, R>(items: readonly T[], run: (item: T) => R): Promise<R[]> {
+  const results: R[] = []
+  let until = performance.now() + SLICE_MS
+  for (const item of items) {
+    results.push(run(item))
+    if (performance.now() < until) continue
+    await new Promise(resolve => setImmediate(resolve))
+    until = performance.now() + SLICE_MS
+  }
   return results
 }

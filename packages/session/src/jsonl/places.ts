@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { diskError } from '@cambium/store'
 import type { SessionId } from '../event.ts'
 
 export const SUFFIX = '.jsonl'
@@ -28,21 +29,22 @@ export class Places {
     return join(this.folder(cwd), id + SUFFIX)
   }
 
-  /** Every folder of sessions there is. */
+  /** Every folder of sessions there is. @throws as `diskError` */
   folders(): string[] {
     try {
       return readdirSync(this.root, { withFileTypes: true })
         .filter(entry => entry.isDirectory())
         .map(entry => join(this.root, entry.name))
-    } catch {
-      // No home yet, or one that cannot be read: there are no sessions either way.
-      return []
+    } catch (error) {
+      // No home yet. One that cannot be read just now may hold sessions all the same.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw diskError(error, 'cannot look for sessions', this.root)
     }
   }
 
   /**
    * Finds a log by its id alone; of copies in several folders, the one written last. The file itself may be compressed, or
-   * lost while its segments are there.
+   * lost while its segments are there. @throws as `diskError`
    */
   find(id: SessionId): string | undefined {
     const found = this.folders().flatMap(folder => {
@@ -54,7 +56,15 @@ export class Places {
   }
 }
 
-const timeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.mtimeMs
+function timeOf(path: string): number | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.mtimeMs
+  } catch (error) {
+    // In a folder that is closed to us nothing can be found; whatever else hinders us does not make a session unknown.
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') return undefined
+    throw diskError(error, 'cannot look for a session', path)
+  }
+}
 
 const beside = (log: string, suffix: string) => log.slice(0, -SUFFIX.length) + suffix
 export const lockOf = (log: string) => beside(log, '.lock')

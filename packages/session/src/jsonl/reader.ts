@@ -27,6 +27,8 @@ export interface LogContent {
   readonly notices: string[]
   /** Set when the log ends in half a line: what to say of it once it is sure that nobody is writing it. */
   readonly cut: string | undefined
+  /** The disk's own error, when a part could not be read to its end for it: there is more than these events. */
+  readonly unread: unknown
   readonly tail: Tail
 }
 
@@ -77,6 +79,7 @@ class LogReader {
   private readonly notices: string[]
   private readonly log = new Renumbering()
   private header: SessionHeader | undefined
+  private unread: unknown
 
   constructor(path: string, maxLineBytes: number, notices: string[]) {
     this.path = path
@@ -93,7 +96,7 @@ class LogReader {
       if (cut) this.notices.push(cut)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') this.missing.push(number)
-      else if (!isDamage(error)) throw error
+      else if (!this.isDamage(error)) throw error
       else this.notices.push(`segment ${number} of the log could not be read and is left out`)
     } finally {
       await part?.file.close()
@@ -137,7 +140,7 @@ class LogReader {
     try {
       await readLines(chunksOf(part), this.maxLineBytes, take)
     } catch (error) {
-      if (!isDamage(error) || (role === 'only' && !head)) throw error
+      if (!this.isDamage(error) || (role === 'only' && !head)) throw error
       this.notices.push(`${what} is damaged: it could be read up to its line ${count}`)
     }
     if (role === 'only' && !head) throw damaged(this.path, 'it is empty')
@@ -166,6 +169,7 @@ class LogReader {
       events: log.events,
       notices,
       cut: last?.cut,
+      unread: this.unread,
       tail: {
         segment,
         end: last?.end ?? 0,
@@ -174,6 +178,13 @@ class LogReader {
         closed: !last?.head || last.packed || last.head.version !== FORMAT_VERSION,
       },
     }
+  }
+
+  /** What the content of a file or its disk is to blame for, and neither its permissions nor our own limits. */
+  private isDamage(error: unknown): boolean {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (code === 'EIO') this.unread ??= error
+    return code.startsWith('Z_') || code === 'EIO' || code === 'EISDIR'
   }
 
   private begin(text: string | undefined, role: 'only' | 'closed' | 'active'): Head | undefined {
@@ -187,12 +198,6 @@ class LogReader {
       return undefined
     }
   }
-}
-
-/** What the content of a file or its disk is to blame for, and neither its permissions nor our own limits. */
-function isDamage(error: unknown): boolean {
-  const { code = '' } = error as NodeJS.ErrnoException
-  return code.startsWith('Z_') || code === 'EIO' || code === 'EISDIR'
 }
 
 function listed(noun: string, numbers: readonly number[]): string {

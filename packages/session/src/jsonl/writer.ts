@@ -72,7 +72,12 @@ export class SessionWriter {
     this.takeLease(path)
     try {
       const content = await readLog(path, this.options.maxLineBytes)
-      const { tail, header, events } = content
+      const { tail, header, events, unread } = content
+      if (unread) {
+        // Writing would cut off, or number anew, what is there and could not be read just now.
+        const fix = 'try again, or fork the session to go on with what can be read'
+        throw diskError(unread, 'cannot read the whole of a session', path, fix)
+      }
       this.stored = events.length
       this.segment = tail.segment
       if (tail.closed) this.file = this.nextFile(path, header, titleOf(events), tail.packed)
@@ -340,8 +345,12 @@ export class SessionWriter {
   }
 
   private dropPartial(): void {
-    this.journalled = false
-    if (this.file) rmSync(partialOf(this.file.path), { force: true })
+    try {
+      if (this.file) rmSync(partialOf(this.file.path), { force: true })
+      this.journalled = false
+    } catch {
+      // It says which step it belongs to, and that one is answered. The next commit tries again.
+    }
   }
 }
 
