@@ -39,7 +39,16 @@ export interface Compacting {
 export const words = (count: number, word = 'lorem') => `${word} `.repeat(count).trim()
 
 export async function compacting(options: CompactingOptions = {}, running?: ModelServer): Promise<Compacting> {
-  const { window, settings = {}, others = [], folder, retry = {}, persona = 'You are under test.', rows = '', ...rest } = options
+  const {
+    window,
+    settings = {},
+    others = [],
+    folder,
+    retry = {},
+    persona = 'You are under test.',
+    rows = '',
+    ...rest
+  } = options
   const server = running ?? (await startModelServer({ alternateRoles: true, ...rest }))
   const models = [{ id: 'm', ...(window ? { contextWindow: window } : {}) }, ...others]
   const tree = await bootTree(`
@@ -75,7 +84,11 @@ ${rows}
   }
 }
 
-export const look = (count: number, id?: string) => ({ name: 'look', arguments: { words: count }, ...(id ? { id } : {}) })
+export const look = (count: number, id?: string) => ({
+  name: 'look',
+  arguments: { words: count },
+  ...(id ? { id } : {}),
+})
 
 export async function say(agent: Agent, ...texts: readonly string[]): Promise<void> {
   for (const text of texts) await ask(agent, text)
@@ -116,3 +129,5 @@ export function unpaired(messages: readonly Message[]): string[] {
 }
 
 export const sent = (messages: readonly Message[]) => normaliseMessages(messages).messages
+
+export const summaries = (requests: readonly ModelRequest[]) => requests.filter(isSummary)
