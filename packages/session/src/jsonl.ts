@@ -1,6 +1,5 @@
 /** Keeps sessions as files of JSON lines: one a session, readable with `tail -f` and `grep`. Provides `ctx.sessionPersistence`. */
 
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Context, errorMessage, MAX_TIMER_MS, notify, Service } from '@cambium/core'
 import { diskError, homeFolder, liveHolder, takeLease } from '@cambium/store'
@@ -8,14 +7,18 @@ import Schema from 'schemastery'
 import type { SessionHeader, SessionId } from './event.ts'
 import { notFound } from './jsonl/format.ts'
 import { listLogs } from './jsonl/listing.ts'
-import { filesOf, lockOf, Places, partialOf } from './jsonl/places.ts'
+import { filesOf, lockOf, Places } from './jsonl/places.ts'
 import { readLog } from './jsonl/reader.ts'
+import { removeLog } from './jsonl/removal.ts'
 import { Rounds } from './jsonl/rounds.ts'
 import { SyncQueue } from './jsonl/sync.ts'
 import { busy, SessionWriter, type WriterOptions } from './jsonl/writer.ts'
 import type { SessionPersistence, SessionSummary, StoredSession } from './service.ts'
 import type { Session } from './session.ts'
 import { assertSessionId } from './session-id.ts'
+
+export { FORMAT_VERSION } from './jsonl/format.ts'
+export { type Migration, type MigrationContext, migrations } from './jsonl/migrations.ts'
 
 export const name = 'session-jsonl'
 export const inject = ['sessions']
@@ -111,7 +114,7 @@ class JsonlStore extends Service implements SessionPersistence {
     }
   }
 
-  list(options: { cwd?: string; limit?: number } = {}): Promise<SessionSummary[]> {
+  async list(options: { cwd?: string; limit?: number } = {}): Promise<SessionSummary[]> {
     const folders = options.cwd === undefined ? this.places.folders() : [this.places.folder(options.cwd)]
     return listLogs(folders, { limit: options.limit, staleMs: this.options.staleMs })
   }
@@ -157,10 +160,14 @@ class JsonlStore extends Service implements SessionPersistence {
     try {
       const taking = takeLease(lock, this.options)
       if (taking.kind === 'busy') throw busy(id, taking.holder, lock)
-      rmSync(path, { force: true })
-      rmSync(partialOf(path), { force: true })
-      rmSync(filesOf(path), { recursive: true, force: true })
-      taking.lease.release()
+      try {
+        // The log goes last: as long as it is there, what failed can be done again.
+        rmSync(filesOf(path), { recursive: true, force: true })
+        rmSync(partialOf(path), { force: true })
+        rmSync(path, { force: true })
+      } finally {
+        taking.lease.release()
+      }
     } catch (error) {
       throw diskError(error, 'cannot delete a session', path)
     }
