@@ -4,6 +4,7 @@ import type {} from '@cambium/agent'
 import type { Context } from '@cambium/core'
 import { type LlmService, price, type TokenUsage } from '@cambium/llm'
 import { isIntact, type Session } from '@cambium/session'
+import type {} from '@cambium/session/title'
 import type { Agent } from '@cambium/tools'
 import Schema from 'schemastery'
 
@@ -123,16 +124,17 @@ function settle(accounts: WeakMap<Session, Account>, llm: LlmService, session: S
       account.session.steps++
     }
     if (event.type === 'assistant/message' || event.type === 'request/failed') {
-      if (event.data.usage) spend(account, event.data.usage, llm)
+      if (event.data.usage) spend(account, event.data.usage, account.route, llm)
     }
+    if (event.type === 'session/title' && event.data.usage) spend(account, event.data.usage, event.data.route, llm)
   }
   account.next = session.seq
   return account
 }
 
-function spend(account: Account, usage: TokenUsage, llm: LlmService) {
+function spend(account: Account, usage: TokenUsage, route: Account['route'], llm: LlmService) {
   const tokens = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens
-  const cost = (account.route && price(usage, llm.modelInfo(account.route))) ?? 0
+  const cost = (route && price(usage, llm.modelInfo(route))) ?? 0
   for (const tally of [account.turn, account.session]) {
     tally.tokens += tokens
     tally.cost += cost

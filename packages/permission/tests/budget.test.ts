@@ -15,6 +15,7 @@ async function boot(budget: string, replies: readonly FakeReply[]) {
 - name: '@cambium/tools'
 - name: '@cambium/agent'
 - { name: '@cambium/agent/loop', config: { model: fake/model } }
+- { name: '@cambium/session/title', config: { ask: false } }
 - { name: '@cambium/permission/budget', config: ${budget} }
 `)
   model = fakeModel(tree.ctx, replies)
@@ -53,6 +54,15 @@ describe('a budget', () => {
     expect(await ask()).toEqual({ kind: 'completed' })
     expect(await ask()).toEqual({ kind: 'completed' })
     expect(await ask()).toEqual({ kind: 'limit', reason: '2 steps of this session are used up' })
+  })
+
+  it('of a session counts what asking for its title has cost', async () => {
+    await boot('{ session: { maxTokens: 1000 } }', [say('a'), say('over')])
+    expect(await ask()).toEqual({ kind: 'completed' })
+    const usage = { inputTokens: 900, outputTokens: 100, cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 }
+    const route = { provider: 'fake', model: 'model' }
+    agent.session.append('session/title', { title: 'A costly name', by: 'model', usage, route })
+    expect(await ask()).toEqual({ kind: 'limit', reason: '1000 tokens of this session are used up' })
   })
 
   it('of tokens counts cached ones and failed attempts', async () => {
