@@ -1,6 +1,6 @@
 /** An open log file that is only ever appended to, by whole lines. */
 
-import { close, closeSync, fstatSync, ftruncateSync, openSync, type Stats, writeSync } from 'node:fs'
+import { close, fstatSync, ftruncateSync, openSync, type Stats, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { HarnessError } from '@cambium/core'
 import { createWhole, diskError } from '@cambium/store'
@@ -43,7 +43,7 @@ export class LogFile {
       if (fstatSync(fd).size !== end) ftruncateSync(fd, end)
       return file
     } catch (error) {
-      if (file.fd !== undefined) closeSync(file.fd)
+      void file.close()
       throw diskError(error, 'cannot open a session for writing', path)
     }
   }

@@ -63,7 +63,10 @@ export async function segmentNumbers(path: string): Promise<number[]> {
 /** A part lies plain or compressed; after a crash between the two, or by a copy, both are there. */
 async function openPart(path: string, what: string, notices: string[]): Promise<OpenPart> {
   const plain = await openIfThere(path)
-  const packed = await openIfThere(packedOf(path))
+  const packed = await openIfThere(packedOf(path)).catch(async error => {
+    await plain?.close()
+    throw error
+  })
   if (plain && packed) return openWhole(plain, packed, path, what, notices)
   if (packed) return { file: packed, path: packedOf(path), packed: true }
   // Between the two looks it may have been taken up again.
