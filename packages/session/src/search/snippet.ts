@@ -1,0 +1,68 @@
+/** The part of a message that shows why it was found. */
+
+import { fold } from './characters.ts'
+import { findWords, type QueryWord, type Span } from './query.ts'
+
+const MAX_CHARS = 160
+/** What precedes the first match. */
+const LEAD_CHARS = 40
+
+/** `text` is one line, and the words are in it at `spans`. */
+export function snippetOf(
+  text: string,
+  spans: readonly Span[],
+  words: readonly QueryWord[],
+): { snippet: string; matches: Span[] } {
+  const first = bestStart(spans)
+  const from = text.length <= MAX_CHARS ? 0 : wordStart(text, Math.max(0, first - LEAD_CHARS), first)
+  const to = wordEnd(text, from + MAX_CHARS)
+  const lead = from ? '…' : ''
+  const snippet = `${lead}${text.slice(from, to).trimEnd()}${to < text.length ? '…' : ''}`
+  const shown = words.flatMap(word => findWords([word], snippet, fold(snippet)) ?? [])
+  return { snippet, matches: joined(shown) }
+}
+
+/** Where most is seen at once. Spans may repeat a word; close together they are as good a place as any. */
+function bestStart(spans: readonly Span[]): number {
+  let best = spans[0]?.[0] ?? 0
+  let most = 0
+  for (const [start] of spans) {
+    const seen = new Set(
+      spans
+        .filter(([from, to]) => from >= start && to <= start + MAX_CHARS - LEAD_CHARS)
+        .map(([from, to]) => to - from),
+    ).size
+    if (seen > most) {
+      most = seen
+      best = start
+    }
+  }
+  return best
+}
+
+/** Not in the middle of a word, nor of a character, where one begins near. */
+function wordStart(text: string, at: number, latest: number): number {
+  if (!at) return 0
+  const blank = text.indexOf(' ', at - 1)
+  if (blank >= 0 && blank < latest) return blank + 1
+  return isLowSurrogate(text, at) ? at + 1 : at
+}
+
+function wordEnd(text: string, at: number): number {
+  if (at >= text.length) return text.length
+  const blank = text.lastIndexOf(' ', at)
+  if (blank > at - LEAD_CHARS) return blank
+  return isLowSurrogate(text, at) ? at - 1 : at
+}
+
+const isLowSurrogate = (text: string, at: number) => /[\udc00-\udfff]/.test(text[at] ?? '')
+
+function joined(spans: Span[]): Span[] {
+  const result: [number, number][] = []
+  for (const [from, to] of spans.sort((a, b) => a[0] - b[0])) {
+    const last = result.at(-1)
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to)
+    else result.push([from, to])
+  }
+  return result
+}
