@@ -129,5 +129,3 @@ export function unpaired(messages: readonly Message[]): string[] {
 }
 
 export const sent = (messages: readonly Message[]) => normaliseMessages(messages).messages
-
-export const summaries = (requests: readonly ModelRequest[]) => requests.filter(isSummary)

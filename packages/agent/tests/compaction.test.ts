@@ -1,7 +1,7 @@
 /** Compaction over HTTP, with a provider that refuses what is not in order or too long. */
 
 import type { Agent } from '@cambium/agent'
-import { createUserMessage, textOf } from '@cambium/llm'
+import { textOf } from '@cambium/llm'
 import type { ModelRequest, Reply, ReplyScript } from '@cambium/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { user } from './boot.ts'
@@ -14,7 +14,6 @@ import {
   look,
   readable,
   say,
-  summaries,
   words,
 } from './compacting.ts'
 
@@ -292,4 +291,3 @@ describe('a summary that fails', () => {
 
 const disposable = <T extends { dispose(): void }>(value: T) =>
   Object.assign(value, { [Symbol.dispose]: () => value.dispose() })
-void createUserMessage

@@ -2,7 +2,7 @@
 
 import { estimateTokens, type Message, type ToolCallBlock, type ToolResultBlock, textOf } from '@cambium/llm'
 import { isCheckpoint } from './cuts.ts'
-import { cutMiddle } from './shorten.ts'
+import { cutMiddle, originOf } from './shorten.ts'
 
 const LINE_CHARS = 200
 const ARGUMENT_CHARS = 120
@@ -10,8 +10,16 @@ const MAX_FILES = 40
 /** Of the room, for what an earlier checkpoint says. */
 const FORMER_SHARE = 0.5
 
-/** An outline of the messages within so many tokens: what was said and called, the newest lines first kept. */
-export function digestOf(messages: readonly Message[], maxTokens: number, model: string): string {
+/**
+ * An outline of the messages within so many tokens: what was said and called, the newest lines first kept. What stands
+ * elsewhere word for word, by the ids of `kept`, is left out.
+ */
+export function digestOf(
+  messages: readonly Message[],
+  maxTokens: number,
+  model: string,
+  kept: ReadonlySet<string> = new Set(),
+): string {
   const former = messages.filter(({ source }) => isCheckpoint(source)).map(formerText)
   const lines: string[] = []
   let left = maxTokens
@@ -27,7 +35,8 @@ export function digestOf(messages: readonly Message[], maxTokens: number, model:
   const touched = files.length ? `Files that were named: ${files.join(', ')}` : ''
   const showsFiles = touched !== '' && take(touched)
   const results = resultsOf(messages)
-  const all = messages.filter(({ source }) => !isCheckpoint(source)).flatMap(message => linesOf(message, results))
+  const told = messages.filter(message => !isCheckpoint(message.source) && !kept.has(originOf(message)))
+  const all = told.flatMap(message => linesOf(message, results))
   let at = all.length - 1
   for (; at >= 0; at--) {
     if (!take(all[at]!)) break

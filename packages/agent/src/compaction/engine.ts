@@ -56,6 +56,8 @@ const RELIEF = 0.75
 /** Less than this share of a request is not worth a summary. */
 const LEAST_GAIN = 0.05
 const LEAST_SUMMARY = 100
+/** Fewer tokens are no matter for a model, whatever a provider says that they come to. */
+const LEAST_HEAD = 250
 /** What a person asks to be summed up keeps this share of the messages, however large the window is. */
 const MANUAL_RETAIN = 0.25
 /** A summary's request leaves this much more for a model that thinks before it writes. */
@@ -132,7 +134,8 @@ export class Engine {
     const retain = manual ? Math.min(budgets.retain, MANUAL_RETAIN * all) : level > 1 ? 0 : budgets.retain
     const cut = cutFor(survey.prices, survey.cuts, { tokens: retain, unread: survey.unread })
     const gain = survey.priceOf(0, cut) - budgets.summary
-    const worth = !survey.isSummedUp(cut) && (manual || gain >= LEAST_GAIN * Math.min(goal, survey.size))
+    const much = gain >= LEAST_GAIN * Math.min(goal, survey.size) && survey.ownPriceOf(0, cut) >= LEAST_HEAD
+    const worth = !survey.isSummedUp(cut) && (manual || much)
     const asks = mayAsk && worth && budgets.summary >= LEAST_SUMMARY
     return { survey, budgets, cut, asks, mild: manual ? undefined : this.mild(survey, cut, goal) }
   }
@@ -238,7 +241,7 @@ export class Engine {
     const { whereIs, carry } = this.sources(agent, signal)
     const message = await checkpoint({
       form: 'summary',
-      text,
+      text: () => text,
       said: saidIn(dropped, agent.session),
       pinnedTokens: budgets.pinned,
       lastTokens: budgets.last,

@@ -1,7 +1,7 @@
 /** Decides when a conversation is made shorter: before a request, after a refusal, when asked; one at a time for a session. */
 
 import { type Context, errorMessage, HarnessError } from '@cambium/core'
-import type { FailedAttempt, LlmCallConfig, LlmService } from '@cambium/llm'
+import type { FailedAttempt, LlmCallConfig, LlmService, Route } from '@cambium/llm'
 import type { Session } from '@cambium/session'
 import type { Agent } from '@cambium/tools'
 import type { PromptAssembly } from '../events.ts'
@@ -200,7 +200,8 @@ export class Keeper {
     }
     if (!header) return base
     const { config } = header
-    if (config.provider === next.config.provider && config.model === next.config.model) return { ...base, config }
+    if (isSame(config, next.config)) return { ...base, config }
+    if (next.config.insteadOf && isSame(config, next.config.insteadOf)) return base
     // Another model is to go on, perhaps a smaller one: who has read the conversation before still can.
     const here = this.room(session, next.config)
     const there = this.room(session, config)
@@ -247,6 +248,8 @@ const failed = (why: string) =>
 function narrower(a: LearnedWindow, b: LearnedWindow): LearnedWindow {
   return a.tokens <= b.tokens ? a : b
 }
+
+const isSame = (a: Route, b: Route) => a.provider === b.provider && a.model === b.model
 
 /** Resolves when it has, whatever came of it, or when nobody waits any more. */
 async function ended(work: Promise<unknown> | undefined, signal: AbortSignal): Promise<void> {

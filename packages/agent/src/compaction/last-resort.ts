@@ -21,6 +21,8 @@ export interface LastResortOptions {
 }
 
 const SHORTEST_CHARS = 200
+/** Tokens. */
+const LEAST_OUTLINE = 100
 const STEP = 1.6
 const AGAIN = 'ask for a smaller part of it'
 
@@ -65,7 +67,7 @@ async function outlineOf(survey: Survey, place: number, options: LastResortOptio
   const { budgets, model, whereIs, carry } = options
   const message = await checkpoint({
     form: 'digest',
-    text: digestOf(dropped, share * budgets.summary, model),
+    text: kept => digestOf(dropped, share * Math.max(budgets.summary, LEAST_OUTLINE), model, kept),
     said: saidIn(dropped, survey.session),
     pinnedTokens: share * budgets.pinned,
     lastTokens: share * budgets.last,

@@ -30,7 +30,8 @@ export function saidIn(messages: readonly Message[], session: Session): UserMess
 
 export interface CheckpointParts {
   readonly form: 'summary' | 'digest'
-  readonly text: string
+  /** `kept`: ids of what the person said and stands beside it. */
+  readonly text: (kept: ReadonlySet<string>) => string
   /** Oldest first. */
   readonly said: readonly UserMessage[]
   /** Tokens for what was said, and for the last of it, which is what the model works at. */
@@ -53,7 +54,8 @@ const FORMS = {
 export async function checkpoint(parts: CheckpointParts): Promise<UserMessage> {
   const { form, text, carry, carryTokens, price } = parts
   const { kept, left } = await pinned(parts)
-  const content: UserBlock[] = [note(`[${FORMS[form]}]`), note(`<${form}>\n${text}\n</${form}>`)]
+  const ids = kept.map(originOf)
+  const content: UserBlock[] = [note(`[${FORMS[form]}]`), note(`<${form}>\n${text(new Set(ids))}\n</${form}>`)]
   if (carry.length) content.push(...fitted(asMessage(carry), carryTokens, price, '').content)
   if (kept.length) {
     const older = left ? ` ${left} earlier ones are left out.` : ''
@@ -63,7 +65,6 @@ export async function checkpoint(parts: CheckpointParts): Promise<UserMessage> {
     for (const message of kept) content.push(...message.content.filter(({ type }) => type !== 'tool-result'))
     content.push(note('[The conversation goes on from here.]'))
   }
-  const ids = kept.map(originOf)
   return createUserMessage({ content, source: { kind: 'compaction', form, ...(ids.length ? { pinned: ids } : {}) } })
 }
 
@@ -73,6 +74,8 @@ const asMessage = (content: readonly UserBlock[]): UserMessage =>
 
 /** Tokens below which a part of a message tells nothing. */
 const LEAST_PART = 60
+/** What the person said last has so much room in any case. */
+const LEAST_LAST = 120
 
 /** The newest that have room, whole; the first that has not, cut in the middle, is the last. */
 async function pinned({ said, pinnedTokens, lastTokens, price, whereIs }: CheckpointParts) {
@@ -80,7 +83,7 @@ async function pinned({ said, pinnedTokens, lastTokens, price, whereIs }: Checkp
   let left = pinnedTokens
   for (let at = said.length - 1; at >= 0; at--) {
     const message = said[at]!
-    const room = at === said.length - 1 ? Math.max(left, lastTokens) : left
+    const room = at === said.length - 1 ? Math.max(left, lastTokens, LEAST_LAST) : left
     const tokens = price(message)
     if (tokens <= room) {
       kept.unshift(message)

@@ -49,7 +49,9 @@ export class Survey {
     const { config, system, tools } = envelope
     const request = { ...(system === undefined ? {} : { system }), tools, messages: session.deriveMessages() }
     const estimated = llm.meter.estimate(config, request) || 1
-    this.scale = Math.min(SCALE.most, Math.max(SCALE.least, this.size / estimated))
+    // What was refused for its length is taken to be long in every part: there is nothing else to go by.
+    const most = least > measured ? Number.POSITIVE_INFINITY : SCALE.most
+    this.scale = Math.min(most, Math.max(SCALE.least, this.size / estimated))
     this.prices = this.messages.map(message => this.price(message))
     this.base = Math.max(0, this.size - sum(this.prices))
     this.cuts = balancedCuts(this.messages)
@@ -60,6 +62,11 @@ export class Survey {
   price(message: Message): number {
     if (!message.content.length) return 0
     return this.scale * this.llm.meter.estimate(this.envelope.config, { messages: [message] })
+  }
+
+  /** The same by our own measure, whatever the provider counts. */
+  ownPriceOf(from: number, to: number): number {
+    return this.priceOf(from, to) / this.scale
   }
 
   priceOf(from: number, to: number): number {
