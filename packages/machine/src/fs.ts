@@ -98,6 +98,12 @@ export interface WriteResult {
   readonly version: string
 }
 
+export interface FileChange {
+  /** All links followed. */
+  readonly path: string
+  readonly kind: 'file' | 'directory'
+}
+
 export type FsErrorCode =
   | 'FS_NOT_FOUND'
   | 'FS_NOT_FILE'
@@ -112,5 +118,12 @@ declare module 'cordis' {
   interface Context {
     /** Files: bounded reads, writes in one step, one lock for each real path. */
     fs: FileSystem
+  }
+  interface Events {
+    /**
+     * parallel: a file is about to be written, or a folder made with those above it, at this real path; whoever throws
+     * prevents it. Nothing has been changed yet.
+     */
+    'fs/before-write'(change: FileChange): Promise<void> | void
   }
 }

@@ -4,10 +4,11 @@ import { type BigIntStats, constants } from 'node:fs'
 import { mkdir, mkdtemp, open, readdir, readlink, realpath, rm, stat } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
-import { type Context, HarnessError, isHarnessError, Service } from '@cambium/core'
+import { type Context, HarnessError, isHarnessError, parallel, Service } from '@cambium/core'
 import { replaceFile } from './atomic-write.ts'
 import type {
   DirectoryEntry,
+  FileChange,
   FileContent,
   FileKind,
   FileStat,
@@ -25,10 +26,13 @@ const MAX_LINKS = 40
 
 export class LocalFs extends Service implements FileSystem {
   private readonly locks = new KeyedLock()
+  /** The providing plugin's own context; `ctx` is the caller's. */
+  private readonly base: Context
   private temporary: Promise<string> | undefined
 
   constructor(ctx: Context) {
     super(ctx, 'fs')
+    this.base = ctx
     ctx.effect(
       () => async () => {
         if (this.temporary) await rm(await this.temporary, { recursive: true, force: true })
@@ -105,6 +109,7 @@ export class LocalFs extends Service implements FileSystem {
       const target = await follow(path, MAX_LINKS)
       const before = await statOrNothing(target)
       if (before) checkIsFile(path, before)
+      await this.announce({ path: target, kind: 'file' })
       await replaceFile(target, content, before, async () => {
         const { ifVersion } = options
         if (ifVersion === undefined) return
@@ -122,12 +127,23 @@ export class LocalFs extends Service implements FileSystem {
   }
 
   async mkdir(path: string): Promise<void> {
-    await guarded(path, () => makeFolders(path))
+    await guarded(path, async () => {
+      if (!(await statOrNothing(path))) await this.announce({ path: await follow(path, MAX_LINKS), kind: 'directory' })
+      await makeFolders(path)
+    })
   }
 
   tempDir(): Promise<string> {
     this.temporary ??= mkdtemp(join(tmpdir(), 'cambium-empty-'))
     return this.temporary
+  }
+
+  private async announce(change: FileChange): Promise<void> {
+    try {
+      await parallel(this.base, undefined, 'fs/before-write', change)
+    } catch (error) {
+      throw error instanceof AggregateError && error.errors.length === 1 ? error.errors[0] : error
+    }
   }
 
   async lock<T>(path: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {

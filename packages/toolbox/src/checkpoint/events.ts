@@ -18,6 +18,8 @@ declare module '@cambium/session' {
       readonly files: readonly KeptFile[]
       /** Set when files are put back to what they were after that event. */
       readonly restores?: number
+      /** It counts as if it stood after that event: of a command that was cut off, found out later. */
+      readonly since?: number
     }
     /** What a call has left there. With `done`, of a command that was watched, everything that it has changed is told. */
     'checkpoint/left': {
@@ -25,6 +27,7 @@ declare module '@cambium/session' {
       readonly callId?: string
       readonly files: readonly LeftFile[]
       readonly done?: boolean
+      readonly since?: number
     }
     /** Before a command: the whole folder was seen. Without `snapshot` it could not be, and `notes` says why. */
     'checkpoint/watched': {

@@ -8,9 +8,17 @@ import type { JournalEvent } from './journal.ts'
 export interface Past {
   readonly targets: PutBackTarget[]
   /** A command whose end the log does not know: what it has changed shows in comparing with that snapshot. */
-  readonly cutOff: { readonly turn: number; readonly snapshot: string } | undefined
+  readonly cutOff: CutOff | undefined
   /** What is not known, in words. */
   readonly notices: string[]
+}
+
+export interface CutOff {
+  readonly turn: number
+  readonly callId: string
+  readonly snapshot: string
+  /** Of its beginning. */
+  readonly seq: number
 }
 
 type Logged = Pick<SessionEvent, 'type' | 'data' | 'seq'>
@@ -21,10 +29,11 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
   const before = new Map<string, FileState>()
   const known = new Map<string, FileState | undefined>()
   const notices = new Set<string>()
-  const watched = new Map<string, { turn: number; snapshot: string }>()
+  const watched = new Map<string, CutOff>()
 
   const target = (path: string, state: FileState | undefined) => {
-    if (!targets.has(path)) targets.set(path, state ?? { kind: 'unknown', why: 'only its state before the turn is kept' })
+    if (!targets.has(path))
+      targets.set(path, state ?? { kind: 'unknown', why: 'only its state before the turn is kept' })
   }
   const kept = (files: readonly KeptFile[], later: boolean) => {
     for (const file of files) {
@@ -41,14 +50,15 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
     }
   }
 
-  for (const { type, data, later } of inOrder(events, journal, seq)) {
-    if (type === KEPT) kept(data.files, later)
-    else if (type === LEFT) {
-      left(data.files, later)
-      if (data.done && data.callId) watched.delete(data.callId)
-    } else if (type === WATCHED) {
-      const { turn, callId, snapshot, notes = [] } = data
-      if (snapshot) watched.set(callId, { turn, snapshot })
+  for (const event of inOrder(events, journal)) {
+    const later = event.at > seq
+    if (event.type === KEPT) kept(event.data.files, later)
+    else if (event.type === LEFT) {
+      left(event.data.files, later)
+      if (event.data.done && event.data.callId) watched.delete(event.data.callId)
+    } else {
+      const { turn, callId, snapshot, notes = [] } = event.data
+      if (snapshot) watched.set(callId, { turn, callId, snapshot, seq: event.at })
       if (later) for (const note of notes) notices.add(`turn ${turn}: ${note}`)
     }
   }
@@ -59,35 +69,44 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
   return { targets: paths, cutOff: [...watched.values()].at(-1), notices: [...notices] }
 }
 
-type Told = Pick<SessionEvent<typeof KEPT | typeof LEFT | typeof WATCHED>, 'type' | 'data'> & { readonly later: boolean }
+type FileEvent = {
+  [K in typeof KEPT | typeof LEFT | typeof WATCHED]: Pick<SessionEvent<K>, 'type' | 'data'>
+}[typeof KEPT | typeof LEFT | typeof WATCHED]
 
-function* inOrder(events: readonly Logged[], journal: readonly JournalEvent[], seq: number): Generator<Told> {
-  let next = 0
-  const upTo = function* (at: number): Generator<Told> {
-    for (let entry = journal[next]; entry && entry.at <= at; entry = journal[++next]) {
-      if (isSound(entry)) yield { ...entry, later: entry.at > seq }
-    }
-  }
+/** The event that it counts as coming with, or, half a step later, after. */
+type Told = FileEvent & { readonly at: number }
+
+function inOrder(events: readonly Logged[], journal: readonly JournalEvent[]): Told[] {
+  const told: Told[] = []
   for (const event of events) {
-    yield* upTo(event.seq)
-    if (isSound(event)) yield { ...event, later: event.seq > seq }
+    const sound = soundOf(event)
+    const since = sound && sound.type !== WATCHED ? sound.data.since : undefined
+    if (sound) told.push({ ...sound, at: since === undefined ? event.seq : since + 0.5 })
   }
-  yield* upTo(Number.POSITIVE_INFINITY)
+  for (const entry of journal) {
+    const sound = soundOf(entry)
+    if (sound) told.push({ ...sound, at: entry.at - 0.5 })
+  }
+  // The sort is stable: entries of the same place stay in their order.
+  return told.sort((a, b) => a.at - b.at)
 }
 
-function isSound(event: Pick<Logged, 'type' | 'data'>): event is Told {
-  const data = event.data as { files?: unknown; callId?: unknown } | null
-  if (event.type === WATCHED) return typeof data?.callId === 'string'
-  if (event.type !== KEPT && event.type !== LEFT) return false
-  return Array.isArray(data?.files) && data.files.every(file => typeof file?.path === 'string' && typeof file.kind === 'string')
+function soundOf({ type, data }: Pick<Logged, 'type' | 'data'>): FileEvent | undefined {
+  const { files, callId } = (data ?? {}) as { files?: unknown; callId?: unknown }
+  if (type === WATCHED) return typeof callId === 'string' ? ({ type, data } as FileEvent) : undefined
+  if (type !== KEPT && type !== LEFT) return undefined
+  const sound =
+    Array.isArray(files) && files.every(file => typeof file?.path === 'string' && typeof file.kind === 'string')
+  return sound ? ({ type, data } as FileEvent) : undefined
 }
 
 /** Contents that the events refer to, those of the latest turn last. */
 export function contentsOf(events: readonly Logged[]): string[] {
   const last = new Set<string>()
   for (const event of events) {
-    if (!isSound(event) || event.type !== KEPT) continue
-    for (const file of event.data.files) {
+    const sound = soundOf(event)
+    if (sound?.type !== KEPT) continue
+    for (const file of sound.data.files) {
       if (file.kind !== 'file') continue
       last.delete(file.hash)
       last.add(file.hash)

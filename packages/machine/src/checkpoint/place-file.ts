@@ -1,0 +1,123 @@
+/** Single changes to a folder's entries, each in one step, also where modes forbid them to the owner for the moment. */
+
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  type Stats,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import { lookUp, permissions } from './look.ts'
+import { toPath } from './path-text.ts'
+
+export function removeFile(path: string): void {
+  inFolder(path, () => unlinkSync(toPath(path)))
+}
+
+export function removeFolder(path: string): void {
+  inFolder(path, () => rmdirSync(toPath(path)))
+}
+
+/** With those above it. One that is there is fine; a link to one is not. */
+export function makeFolder(path: string): void {
+  const found = lookUp(path)
+  if (found?.isDirectory()) return
+  if (dirname(path) !== path) makeFolder(dirname(path))
+  inFolder(path, () => mkdirSync(toPath(path)))
+}
+
+export function setMode(path: string, mode: number): void {
+  chmodSync(toPath(path), mode)
+}
+
+export function makeLink(path: string, target: string): void {
+  const temporary = temporaryFor(path)
+  inFolder(path, () => {
+    symlinkSync(toPath(target), toPath(temporary))
+    try {
+      renameSync(toPath(temporary), toPath(path))
+    } catch (error) {
+      rmSync(toPath(temporary), { force: true })
+      throw error
+    }
+  })
+}
+
+/** The file's owner stays; other names of a hard-linked one go on naming the same content. Never through a link. */
+export function writeFile(path: string, bytes: Uint8Array, mode: number): void {
+  const former = lookUp(path)
+  if (former?.isFile() && former.nlink > 1) writeInPlace(path, bytes, mode, former)
+  else inFolder(path, () => replace(path, bytes, mode, former))
+}
+
+function replace(path: string, bytes: Uint8Array, mode: number, former: Stats | undefined): void {
+  const temporary = temporaryFor(path)
+  const file = openSync(toPath(temporary), 'wx', 0o600)
+  try {
+    try {
+      writeAll(file, bytes)
+      if (former) giveTo(file, former)
+      // After the owner, whose change takes setuid and setgid away.
+      fchmodSync(file, mode)
+    } finally {
+      closeSync(file)
+    }
+    renameSync(toPath(temporary), toPath(path))
+  } catch (error) {
+    rmSync(toPath(temporary), { force: true })
+    throw error
+  }
+}
+
+function writeInPlace(path: string, bytes: Uint8Array, mode: number, former: Stats): void {
+  if (!(former.mode & 0o200)) chmodSync(toPath(path), permissions(former) | 0o200)
+  const file = openSync(toPath(path), constants.O_RDWR | constants.O_NOFOLLOW)
+  try {
+    writeAll(file, bytes)
+    ftruncateSync(file, bytes.length)
+    fchmodSync(file, mode)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at, at)
+}
+
+function giveTo(file: number, { uid, gid }: Stats): void {
+  if (process.geteuid?.() !== 0) return
+  fchownSync(file, uid, gid)
+}
+
+const temporaryFor = (path: string) => `${dirname(path)}/.cambium-${randomBytes(6).toString('hex')}.tmp`
+
+/** A folder that its owner may not write is made writable for as long as it takes. */
+function inFolder(path: string, work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const folder = dirname(path)
+    const stat = lookUp(folder)
+    if (code !== 'EACCES' || !stat?.isDirectory() || (stat.mode & 0o300) === 0o300) throw error
+    chmodSync(toPath(folder), permissions(stat) | 0o700)
+    try {
+      work()
+    } finally {
+      chmodSync(toPath(folder), permissions(stat))
+    }
+  }
+}

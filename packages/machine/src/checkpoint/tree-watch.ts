@@ -1,0 +1,370 @@
+/** Knows what a tree was before a command, and says what is different after it. */
+
+import { mkdirSync, type Stats } from 'node:fs'
+import { join } from 'node:path'
+import { errorMessage } from '@cambium/core'
+import type { ProcessHost } from '../process.ts'
+import { type FileState, NONE } from './file-state.ts'
+import { blobId, type CachedFile, GitReader, workTreeOf } from './git.ts'
+import { isReached, linkTarget, look, lookUp, mebibytes, permissions, type Read, stampOf } from './look.ts'
+import { Mirror } from './mirror.ts'
+import { hashOf, type ObjectStore } from './objects.ts'
+import { listTree, type TreeLimits, type TreeListing } from './tree.ts'
+import {
+  type Entry,
+  entryOf,
+  isRacy,
+  loadIndex,
+  newIndexId,
+  removeIndex,
+  saveIndex,
+  type TreeIndex,
+  wasAbsent,
+} from './tree-index.ts'
+
+export interface WatchLimits extends TreeLimits {
+  /** Larger files are seen to change, and cannot be put back. */
+  readonly maxFileBytes: number
+  /** Of all contents that are copied before a command. */
+  readonly maxSnapshotBytes: number
+  /** A tree of more content than this leaves what is clean in git to git. */
+  readonly copyBytes: number
+  /** Folders that are left out where no repository says what to ignore. */
+  readonly skip: readonly string[]
+}
+
+export interface Watching {
+  /** Names what was seen, for {@link TreeWatch.recall}. */
+  readonly id: string
+  readonly files: number
+  /** Copied for this snapshot. */
+  readonly copiedBytes: number
+  /** In words, what was not looked at. */
+  readonly notes: readonly string[]
+  /** In words, how many of the files cannot be put back, and why. */
+  readonly unkept: readonly string[]
+}
+
+export interface Change {
+  readonly path: string
+  /** Left out where nobody needs it. */
+  readonly before?: FileState
+  readonly after: FileState
+}
+
+const SLICE_MS = 12
+/** How much of the mirror may be of former versions before it is made anew. */
+const STALE_BYTES = 64 << 20
+
+export class TreeWatch {
+  private readonly root: string
+  private readonly indexPath: string
+  private readonly folder: string
+  private readonly objects: ObjectStore
+  private readonly host: ProcessHost
+  private readonly limits: WatchLimits
+  private readonly mirror: Mirror
+  private index: TreeIndex | undefined
+
+  constructor(root: string, folder: string, objects: ObjectStore, host: ProcessHost, limits: WatchLimits) {
+    this.root = root
+    this.folder = folder
+    this.indexPath = join(folder, 'index')
+    this.objects = objects
+    this.host = host
+    this.limits = limits
+    this.mirror = new Mirror(join(folder, 'mirror'))
+  }
+
+  /** Sees the whole tree, and keeps what it takes to put it back. @throws when `signal` aborts, or when nothing can be kept */
+  async begin(signal?: AbortSignal): Promise<Watching> {
+    const live = [...(this.index?.files.values() ?? [])].reduce((sum, { place }) => sum + (place?.[1] ?? 0), 0)
+    if (!this.index || this.mirror.size > 2 * live + STALE_BYTES) this.close()
+    const cold = !this.index
+    const startedAt = performance.now()
+    const git = workTreeOf(this.root) ? new GitReader(this.host, this.root, signal) : undefined
+    const notes: string[] = []
+    const failed = (error: unknown) => {
+      signal?.throwIfAborted()
+      notes.push(`git does not tell about the folder (${errorMessage(error)})`)
+      return undefined
+    }
+    const cached = cold && git ? git.cached().catch(failed) : undefined
+    const listing = await this.list(git, failed, signal)
+    const known = await cached
+    const forced = this.addForced(listing, known)
+    const clean = known && git ? await this.cleanIn(listing, known, git).catch(failed) : undefined
+    const files = new Map<string, Entry>()
+    const sizeBefore = this.mirror.size
+    let breath = performance.now()
+    for (const [path, stat] of listing.files) {
+      const now = performance.now()
+      if (now - breath > SLICE_MS) {
+        await new Promise(setImmediate)
+        signal?.throwIfAborted()
+        breath = performance.now()
+      }
+      const entry = this.seen(path, stat, clean, now - startedAt, this.mirror.size - sizeBefore)
+      files.set(path, forced.has(path) ? { ...entry, forced: true } : entry)
+    }
+    const copiedBytes = this.mirror.size - sizeBefore
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 })
+    this.mirror.flush()
+    const folders = new Map([...listing.folders].map(([path, stat]) => [path, permissions(stat)]))
+    this.index = { id: newIndexId(), files, folders, skipped: listing.skipped }
+    await saveIndex(this.indexPath, this.index)
+    return {
+      id: this.index.id,
+      files: files.size,
+      copiedBytes,
+      notes: [...notes, ...listing.notes],
+      unkept: reasons(files),
+    }
+  }
+
+  /** Goes on from a snapshot of an earlier process. False when it is not the last one, or gone. */
+  async recall(id: string): Promise<boolean> {
+    if (this.index?.id === id) return true
+    const stored = await loadIndex(this.indexPath)
+    if (stored?.id !== id) return false
+    this.index = stored
+    return true
+  }
+
+  get id(): string | undefined {
+    return this.index?.id
+  }
+
+  /**
+   * What is different since the last look. States before are kept for the paths that `needs` one. Not to be cancelled:
+   * what a cancelled command has done matters as much.
+   */
+  async changes(needs: (path: string) => boolean): Promise<Change[]> {
+    const before = this.index
+    if (!before) return []
+    const git = workTreeOf(this.root) ? new GitReader(this.host, this.root) : undefined
+    const listing = await this.list(git, () => undefined)
+    this.addForced(listing)
+    const files = new Map(before.files)
+    const found: { path: string; old: Entry | undefined; after: FileState }[] = []
+    let breath = performance.now()
+    for (const path of new Set([...before.files.keys(), ...listing.files.keys()])) {
+      if (performance.now() - breath > SLICE_MS) {
+        await new Promise(setImmediate)
+        breath = performance.now()
+      }
+      const old = before.files.get(path)
+      const stat = listing.files.get(path) ?? inTree(this.root, path)
+      if (old && stat && !old.racy && stampOf(stat) === old.stamp) continue
+      if (!old && !before.folders.has(path) && !wasAbsent(before, path)) {
+        files.set(path, { ...entryOf(stat!, Date.now()), why: 'it was ignored, or not seen, before' })
+        continue
+      }
+      const seenAt = Date.now()
+      const read = stat ? look(join(this.root, path), this.limits.maxFileBytes) : { state: NONE }
+      const entry = read.stat && entryAfter(read, seenAt)
+      if (old && entry && isUnchanged(old, read)) {
+        files.set(path, { ...withoutRace(old), stamp: entry.stamp, ...(entry.racy ? { racy: true } : {}) })
+        continue
+      }
+      if (entry) files.set(path, entry)
+      else files.delete(path)
+      // A folder in the place of a file is told with the folders, too, which know what it was before.
+      found.push({ path, old, after: read.state })
+    }
+    const olds = await this.keep(found.flatMap(({ path, old }) => (old && needs(path) ? [[path, old] as const] : [])))
+    const told = found.map(({ path, old, after }): Change => {
+      const was = before.folders.get(path)
+      const kept = old ? olds.get(path) : was === undefined ? NONE : ({ kind: 'folder', mode: was } as const)
+      return { path, ...(kept && needs(path) ? { before: kept } : {}), after }
+    })
+    const paths = new Set(found.map(({ path }) => path))
+    told.push(...folderChanges(before, listing, this.root).filter(({ path }) => !paths.has(path)))
+    this.index = { ...before, files, folders: foldersAfter(before, listing, this.root), skipped: listing.skipped }
+    return told
+  }
+
+  /** Forgets the tree and what was copied of it. */
+  close(): void {
+    this.index = undefined
+    removeIndex(this.indexPath)
+    this.mirror.remove()
+  }
+
+  private async list(
+    git: GitReader | undefined,
+    failed: (error: unknown) => undefined,
+    signal?: AbortSignal,
+  ): Promise<TreeListing> {
+    const ignored = await git?.ignored().catch(failed)
+    const skip = new Set(this.limits.skip)
+    const keeps = ignored
+      ? (path: string, name: string) => name !== '.git' && !ignored.has(path)
+      : (_: string, name: string, folder: boolean) => name !== '.git' && !(folder && skip.has(name))
+    return listTree(this.root, { keeps }, this.limits, signal)
+  }
+
+  /** What is ignored and in the repository's index all the same: told by git once, by our own index from then on. */
+  private addForced(listing: TreeListing, known?: ReadonlyMap<string, CachedFile>): Set<string> {
+    const paths = known
+      ? [...known.keys()].filter(path => !listing.files.has(path))
+      : [...(this.index?.files ?? [])].flatMap(([path, entry]) => (entry.forced ? [path] : []))
+    const added = new Set<string>()
+    for (const path of paths) {
+      const stat = lookUp(join(this.root, path))
+      if (!stat?.isFile()) continue
+      listing.files.set(path, stat)
+      added.add(path)
+    }
+    return added
+  }
+
+  /** Files that need no copy, because the user's repository has them: by their facts, as git itself tells. */
+  private async cleanIn(
+    { files }: TreeListing,
+    known: ReadonlyMap<string, CachedFile>,
+    git: GitReader,
+  ): Promise<Map<string, string> | undefined> {
+    let bytes = 0
+    for (const stat of files.values()) bytes += stat.size
+    const trust = bytes > this.limits.copyBytes ? await git.trust([...files.keys(), ...known.keys()]) : 'none'
+    if (trust === 'none') return undefined
+    const indexTime = await git.indexTime()
+    const clean = new Map<string, string>()
+    for (const [path, stat] of files) {
+      const file = known.get(path)
+      if (!file || !stat.isFile() || stat.size !== file.size) continue
+      const same = (a: number, b: number) => Math.abs(a - b) < 0.01
+      if (same(stat.mtimeMs, file.mtimeMs) && same(stat.ctimeMs, file.ctimeMs) && !isRacy(stat, indexTime))
+        clean.set(path, file.blob)
+    }
+    if (trust === 'whole') return clean
+    const sizes = await git.sizes([...new Set(clean.values())])
+    // A content of another length came through a conversion of line endings or the like.
+    for (const [path, blob] of clean) if (sizes.get(blob) !== files.get(path)!.size) clean.delete(path)
+    return clean
+  }
+
+  private seen(path: string, stat: Stats, clean: Map<string, string> | undefined, ms: number, copied: number): Entry {
+    const old = this.index?.files.get(path)
+    if (old && !old.racy && old.stamp === stampOf(stat) && (old.place || old.blob || old.target !== undefined))
+      return old
+    const seenAt = Date.now()
+    const entry = entryOf(stat, seenAt)
+    const full = join(this.root, path)
+    try {
+      if (stat.isSymbolicLink()) return { ...entry, target: linkTarget(full) }
+    } catch {
+      return { ...entry, why: 'it was gone before it could be read' }
+    }
+    const { maxFileBytes, maxSnapshotBytes, maxMs } = this.limits
+    const blob = clean?.get(path)
+    if (blob) return { ...entry, blob }
+    if (stat.size > maxFileBytes) return { ...entry, why: `larger than ${mebibytes(maxFileBytes)}` }
+    if (copied + stat.size > maxSnapshotBytes)
+      return { ...entry, why: `beyond the first ${mebibytes(maxSnapshotBytes)}` }
+    if (ms > maxMs) return { ...entry, why: `not read within ${maxMs} ms` }
+    const { state, bytes, stat: found } = look(full, maxFileBytes)
+    if (state.kind !== 'file' || !bytes || !found) {
+      return { ...entry, why: state.kind === 'unknown' ? state.why : 'it was gone before it could be read' }
+    }
+    // The same content as before, of which only the facts are new.
+    const place = old?.place && old.hash === state.hash ? old.place : this.mirror.append(bytes)
+    return { ...entryOf(found, seenAt), hash: state.hash, place }
+  }
+
+  /** Moves contents from where they are to the objects. */
+  private async keep(entries: readonly (readonly [path: string, entry: Entry])[]): Promise<Map<string, FileState>> {
+    const kept = new Map<string, FileState>()
+    const blobs = new Map<string, [path: string, entry: Entry][]>()
+    const unknown = (why: string): FileState => ({ kind: 'unknown', why })
+    const put = async (path: string, entry: Entry, bytes: Buffer) => {
+      try {
+        const hash = await this.objects.put(bytes)
+        kept.set(path, { kind: 'file', mode: entry.mode, size: bytes.length, hash })
+      } catch (error) {
+        kept.set(path, unknown(`its content could not be kept: ${errorMessage(error)}`))
+      }
+    }
+    for (const [path, entry] of entries) {
+      const { target, place, hash, blob, why, mode } = entry
+      if (target !== undefined) kept.set(path, { kind: 'link', target })
+      else if (place) {
+        const bytes = this.mirror.read(place)
+        if (bytes && hashOf(bytes) === hash) await put(path, entry, bytes)
+        else kept.set(path, unknown('the copy of it is damaged or gone'))
+      } else if (blob) blobs.set(blob, [...(blobs.get(blob) ?? []), [path, entry]])
+      // What the turn itself had made is put back from what was kept when it did.
+      else if (hash && this.objects.has(hash)) kept.set(path, { kind: 'file', mode, size: entry.size, hash })
+      else kept.set(path, unknown(why ?? 'its content was not kept'))
+    }
+    if (!blobs.size) return kept
+    // The folder itself may be what the command has removed.
+    const git = new GitReader(this.host, workTreeOf(this.root) ?? this.root)
+    await git
+      .blobs([...blobs.keys()], async (id, bytes) => {
+        for (const [path, entry] of blobs.get(id) ?? []) if (bytes.length === entry.size) await put(path, entry, bytes)
+      })
+      .catch(() => {})
+    for (const [path] of [...blobs.values()].flat()) {
+      if (!kept.has(path)) kept.set(path, unknown('its content was in the repository, which does not have it any more'))
+    }
+    return kept
+  }
+}
+
+function entryAfter({ state, stat }: Read, seenAt: number): Entry | undefined {
+  if (!stat || state.kind === 'none' || state.kind === 'folder') return undefined
+  const entry = entryOf(stat, seenAt)
+  if (state.kind === 'link') return { ...entry, target: state.target }
+  return state.kind === 'file' ? { ...entry, hash: state.hash } : { ...entry, why: state.why }
+}
+
+function withoutRace({ racy: _, ...entry }: Entry): Entry {
+  return entry
+}
+
+/** Only the facts are other ones. */
+function isUnchanged(old: Entry, { state, bytes }: Read): boolean {
+  if (state.kind === 'link') return old.target === state.target
+  if (state.kind !== 'file' || old.mode !== state.mode || old.size !== state.size) return false
+  if (old.hash) return old.hash === state.hash
+  return !!old.blob && !!bytes && blobId(bytes, old.blob.length) === old.blob
+}
+
+function inTree(root: string, path: string): Stats | undefined {
+  const full = join(root, path)
+  return isReached(root, full) ? lookUp(full) : undefined
+}
+
+function folderChanges(before: TreeIndex, listing: TreeListing, root: string): Change[] {
+  const changes: Change[] = []
+  for (const [path, mode] of before.folders) {
+    const stat = listing.folders.get(path) ?? inTree(root, path)
+    const was = { kind: 'folder', mode } as const
+    if (!stat) changes.push({ path, before: was, after: NONE })
+    else if (stat.isDirectory() && permissions(stat) !== mode) {
+      changes.push({ path, before: was, after: { kind: 'folder', mode: permissions(stat) } })
+    }
+  }
+  for (const [path, stat] of listing.folders) {
+    if (before.folders.has(path) || !wasAbsent(before, path)) continue
+    changes.push({ path, before: NONE, after: { kind: 'folder', mode: permissions(stat) } })
+  }
+  return changes.filter(({ path }) => path !== '')
+}
+
+/** A look that was cut short does not forget what an earlier one has seen. */
+function foldersAfter(before: TreeIndex, listing: TreeListing, root: string): Map<string, number> {
+  const folders = new Map([...listing.folders].map(([path, stat]) => [path, permissions(stat)]))
+  for (const [path, mode] of before.folders) {
+    if (!folders.has(path) && inTree(root, path)?.isDirectory()) folders.set(path, mode)
+  }
+  return folders
+}
+
+function reasons(files: ReadonlyMap<string, Entry>): string[] {
+  const counts = new Map<string, number>()
+  for (const { why } of files.values()) if (why) counts.set(why, (counts.get(why) ?? 0) + 1)
+  return [...counts].map(([why, count]) => `${count} ${count === 1 ? 'file' : 'files'} cannot be put back: ${why}`)
+}

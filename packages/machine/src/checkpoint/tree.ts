@@ -1,0 +1,102 @@
+/** Walks a folder without following links, and without what nobody wants back. */
+
+import { readdirSync, type Stats } from 'node:fs'
+import { join } from 'node:path'
+import { lookUp } from './look.ts'
+import { pathText, toPath } from './path-text.ts'
+
+export interface TreeLimits {
+  readonly maxFiles: number
+  readonly maxMs: number
+}
+
+export interface TreeListing {
+  /** Regular files and links, by path from the root. */
+  readonly files: Map<string, Stats>
+  /** Folders whose entries were all seen; the root is ''. */
+  readonly folders: Map<string, Stats>
+  /** What is there and was left out: ignored, another repository, no regular file. */
+  readonly skipped: Set<string>
+  /** In words, what was not seen. */
+  readonly notes: string[]
+}
+
+export interface Wanted {
+  /** False leaves an entry out, with all that is in it. */
+  keeps(path: string, name: string, folder: boolean): boolean
+}
+
+/** The thread is given back after so long. */
+const SLICE_MS = 12
+
+/**
+ * Breadth first, so that a limit cuts off what lies deepest. Synchronous calls in slices: one through the thread pool
+ * takes five times as long, and a tree has ten thousands.
+ */
+export async function listTree(
+  root: string,
+  wanted: Wanted,
+  limits: TreeLimits,
+  signal: AbortSignal | undefined,
+): Promise<TreeListing> {
+  const listing: TreeListing = { files: new Map(), folders: new Map(), skipped: new Set(), notes: [] }
+  const top = lookUp(root)
+  if (!top?.isDirectory()) return listing
+  const queue: [path: string, stat: Stats][] = [['', top]]
+  const startedAt = performance.now()
+  let breath = startedAt
+  for (const [at, [path, stat]] of queue.entries()) {
+    const now = performance.now()
+    if (now - breath > SLICE_MS) {
+      await new Promise(setImmediate)
+      signal?.throwIfAborted()
+      breath = performance.now()
+    }
+    const left = cutOff(listing, limits, now - startedAt)
+    if (left) {
+      listing.notes.push(left)
+      for (const [unseen] of queue.slice(at)) listing.skipped.add(unseen)
+      return listing
+    }
+    const names = namesIn(join(root, path))
+    if (!names) {
+      listing.notes.push(`${path || 'the folder'} cannot be listed`)
+      listing.skipped.add(path)
+      continue
+    }
+    if (path && names.some(({ name }) => name === '.git')) {
+      listing.skipped.add(path)
+      continue
+    }
+    for (const { name, folder } of names) {
+      const inner = path ? `${path}/${name}` : name
+      const found = wanted.keeps(inner, name, folder) ? lookUp(join(root, inner)) : undefined
+      if (found?.isDirectory()) queue.push([inner, found])
+      else if (found?.isFile() || found?.isSymbolicLink()) listing.files.set(inner, found)
+      else listing.skipped.add(inner)
+    }
+    listing.folders.set(path, stat)
+  }
+  return listing
+}
+
+function cutOff({ files, folders }: TreeListing, { maxFiles, maxMs }: TreeLimits, ms: number): string | undefined {
+  if (files.size + folders.size >= maxFiles) return `only the first ${maxFiles} files are looked at`
+  if (ms > maxMs) return `only the ${files.size} files that were seen within ${maxMs} ms are looked at`
+  return undefined
+}
+
+function namesIn(path: string): { name: string; folder: boolean }[] | undefined {
+  try {
+    const entries = readdirSync(toPath(path), { withFileTypes: true })
+    if (entries.every(({ name }) => !name.includes('\ufffd'))) {
+      return entries.map(entry => ({ name: entry.name, folder: entry.isDirectory() }))
+    }
+    // A name that is no UTF-8, whose bytes the reading above has lost.
+    const raw = readdirSync(toPath(path), { withFileTypes: true, encoding: 'buffer' })
+    return raw.map(entry => ({ name: pathText(entry.name), folder: entry.isDirectory() }))
+  } catch {
+    // Unreadable, or gone since its parent was listed.
+    return undefined
+  }
+}
