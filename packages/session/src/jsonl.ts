@@ -161,10 +161,7 @@ class JsonlStore extends Service implements SessionPersistence {
       const taking = takeLease(lock, this.options)
       if (taking.kind === 'busy') throw busy(id, taking.holder, lock)
       try {
-        // The log goes last: as long as it is there, what failed can be done again.
-        rmSync(filesOf(path), { recursive: true, force: true })
-        rmSync(partialOf(path), { force: true })
-        rmSync(path, { force: true })
+        removeLog(path)
       } finally {
         taking.lease.release()
       }

@@ -61,8 +61,8 @@ export async function* fileChunks(file: FileHandle): AsyncGenerator<Buffer> {
 
 /** @throws what zlib says of a damaged file, after all that could be read of it */
 export async function* packedChunks(file: FileHandle): AsyncGenerator<Buffer> {
-  const { createGunzip } = await import('node:zlib')
-  const source = file.createReadStream({ autoClose: false, start: 0, highWaterMark: 256 << 10 })
+  const [{ createGunzip }, { Readable }] = await Promise.all([import('node:zlib'), import('node:stream')])
+  const source = Readable.from(copies(fileChunks(file)), { objectMode: false })
   const gunzip = createGunzip({ chunkSize: 256 << 10 })
   source.on('error', error => gunzip.destroy(error))
   source.pipe(gunzip)
@@ -72,4 +72,9 @@ export async function* packedChunks(file: FileHandle): AsyncGenerator<Buffer> {
     source.destroy()
     gunzip.destroy()
   }
+}
+
+/** A stream reads ahead, and so keeps what it was given. */
+async function* copies(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) yield Buffer.from(chunk)
 }

@@ -55,7 +55,10 @@ export async function firstLine(part: OpenPart): Promise<string | undefined> {
 }
 
 export async function segmentNumbers(path: string): Promise<number[]> {
-  const names = await readdir(segmentsOf(path)).catch(() => [])
+  const names = await readdir(segmentsOf(path)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
+    return []
+  })
   const numbers = names.map(name => Number(/^([1-9]\d{0,8})\.jsonl(\.gz)?$/.exec(name)?.[1] ?? 0))
   return [...new Set(numbers)].filter(Boolean).sort((a, b) => a - b)
 }

@@ -67,6 +67,13 @@ function link(path: string, segment: string): boolean {
   return true
 }
 
+/** Puts the compressed copy of a log away, which holds no more than the plain one that is going to be written. @throws what the file system says */
+export function setAside(path: string, number: number): void {
+  if (!existsSync(packedOf(path))) return
+  ensureFolder(segmentsOf(path))
+  renameSync(packedOf(path), asideOf(packedOf(segmentOf(path, number))))
+}
+
 function rename(from: string, to: string): void {
   if (existsSync(to)) renameSync(to, asideOf(to))
   renameSync(from, to)

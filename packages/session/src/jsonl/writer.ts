@@ -13,7 +13,7 @@ import { NOTE_BYTES, NOTE_EVERY_BYTES, type Note, writeNote } from './note.ts'
 import { lockOf, type Places, partialOf } from './places.ts'
 import { type LogContent, readLog } from './reader.ts'
 import type { Rounds } from './rounds.ts'
-import { beginSegment } from './segments.ts'
+import { beginSegment, setAside } from './segments.ts'
 import type { SyncQueue } from './sync.ts'
 import { setTitle, TITLE_EVENT, titleOf } from './titles.ts'
 
@@ -80,6 +80,7 @@ export class SessionWriter {
       }
       this.stored = events.length
       this.segment = tail.segment
+      if (!tail.packed) setAside(path, tail.segment)
       if (tail.closed) this.file = this.nextFile(path, header, titleOf(events), tail.packed)
       else {
         this.file = LogFile.open(path, tail.end)
