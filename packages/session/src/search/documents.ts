@@ -26,7 +26,9 @@ export function textOfEvent(event: SessionEvent, maxResultChars: number): Sessio
   }
   // Of a plugin of its own, which may be absent: taken as what it says it is.
   if ((event.type as string) === 'session/title') {
-    return text('title', [(event.data as { title?: unknown } | null)?.title], MAX_SAID_CHARS)
+    const { title, by } = (event.data ?? {}) as { title?: unknown; by?: unknown }
+    // The words of a prompt are in the prompt.
+    return by === 'prompt' ? undefined : text('title', [title], MAX_SAID_CHARS)
   }
   if (!isIntact(event)) return undefined
   switch (event.type) {
