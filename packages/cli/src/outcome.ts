@@ -1,5 +1,6 @@
 /** What came of a task: folded from the session's events between its receipt and the agent's next idleness. */
 
+import type {} from '@cambium/agent/compaction'
 import { addUsage, type Route, type TokenUsage, textOf } from '@cambium/llm'
 import type { SessionEvent, TurnEndReason } from '@cambium/session'
 import { EXIT, type ExitCode } from './exit-code.ts'
@@ -77,6 +78,7 @@ export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf, hea
       if (!data.usage) cost = undefined
     } else if (type === 'request/header') route = data.config
     else if (type === 'request/failed') spend(data.usage, route)
+    else if (type === 'compaction/ended') for (const { usage, ...by } of data.spent ?? []) spend(usage, by)
   }
   const verdict = judge(end, last, spoken)
   return { ...verdict, ...counts, denied, usage, ...(cost === undefined ? {} : { cost }) }

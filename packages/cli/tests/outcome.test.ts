@@ -104,6 +104,18 @@ describe('what came of a task', () => {
     expect(foldOutcome(events, () => 0.5).cost).toBeUndefined()
   })
 
+  test('what a summary of the conversation has cost is counted, by its own route', () => {
+    const spent = [{ provider: 'other', model: 's', usage }]
+    const events = log(
+      begin,
+      ['compaction/ended', { id: 'c', before: 2, after: 1, fits: true, spent }],
+      said('yes'),
+      end({ kind: 'completed' }),
+    )
+    const costOf = (_usage: object, { provider }: { provider: string }) => (provider === 'other' ? 3 : 1)
+    expect(foldOutcome(events, costOf)).toMatchObject({ cost: 4, usage: { inputTokens: 200 } })
+  })
+
   test('each attempt costs what its own route does, also where that was said before the task came', () => {
     const failure = { code: 'QUOTA', message: 'x' } as const
     const events = log(

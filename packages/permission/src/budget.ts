@@ -1,6 +1,7 @@
 /** Ends what costs too much: steps, time, tokens and money, per turn and per session, with a last word from the model. */
 
 import type {} from '@cambium/agent'
+import type {} from '@cambium/agent/compaction'
 import type { Context } from '@cambium/core'
 import { type LlmService, price, type TokenUsage } from '@cambium/llm'
 import { isIntact, type Session } from '@cambium/session'
@@ -125,6 +126,9 @@ function settle(accounts: WeakMap<Session, Account>, llm: LlmService, session: S
     }
     if (event.type === 'assistant/message' || event.type === 'request/failed') {
       if (event.data.usage) spend(account, event.data.usage, account.route, llm)
+    }
+    if (event.type === 'compaction/ended') {
+      for (const { usage, ...route } of event.data.spent ?? []) spend(account, usage, route, llm)
     }
     if (event.type === 'session/title' && event.data.usage) spend(account, event.data.usage, event.data.route, llm)
   }

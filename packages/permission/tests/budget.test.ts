@@ -32,6 +32,22 @@ async function ask(text = 'go') {
 afterEach(() => tree?.dispose())
 
 describe('a budget', () => {
+  it('of tokens and money counts what summaries have cost, each by its own model', async () => {
+    const used = { inputTokens: 800_000, outputTokens: 100_000 }
+    await boot('{ session: { maxCost: 1 } }', [say('done', { inputTokens: 100_000 }), say('that was all')])
+    for (const type of ['compaction/started', 'compaction/ended'] as const) tree.ctx.sessions.defineEvent(type)
+    expect(await ask()).toEqual({ kind: 'completed' })
+    const none = { cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 }
+    const spent = [
+      { provider: 'fake', model: 'model', usage: { ...used, ...none } },
+      { provider: 'gone', model: 'free', usage: { ...used, ...none } },
+    ]
+    const route = { provider: 'fake', model: 'model' }
+    agent.session.append('compaction/started', { id: 'c', reason: 'manual', before: 9, ...route })
+    agent.session.append('compaction/ended', { id: 'c', before: 9, after: 1, fits: true, tier: 'summary', spent })
+    expect(await ask()).toMatchObject({ kind: 'limit', reason: expect.stringContaining('$1') })
+  })
+
   it('of steps lets the model sum up without tools, and the turn ends by the limit', async () => {
     await boot('{ turn: { maxSteps: 2 } }', [call('work'), call('work'), say('two things are done')])
     expect(await ask()).toEqual({ kind: 'limit', reason: '2 steps of this turn are used up' })
