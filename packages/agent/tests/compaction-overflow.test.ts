@@ -6,7 +6,17 @@ import { textOf } from '@cambium/llm'
 import { OVERFLOW_WORDINGS, type ReplyScript } from '@cambium/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { aside, next, user } from './boot.ts'
-import { type Compacting, type CompactingOptions, compacting, ends, isSummary, look, readable, say, words } from './compacting.ts'
+import {
+  type Compacting,
+  type CompactingOptions,
+  compacting,
+  ends,
+  isSummary,
+  look,
+  readable,
+  say,
+  words,
+} from './compacting.ts'
 
 let tree: Compacting
 afterEach(() => tree.close())
@@ -98,7 +108,10 @@ describe('the provider says that a request is too long', () => {
     await say(agent, 'first', 'second', 'hopeless')
     expect(reason(agent)).toMatchObject({
       kind: 'error',
-      error: { code: 'CONTEXT_WINDOW_EXCEEDED', message: expect.stringMatching(/system prompt 1,9\d\d.*tools.*messages/) },
+      error: {
+        code: 'CONTEXT_WINDOW_EXCEEDED',
+        message: expect.stringMatching(/system prompt 1,9\d\d.*tools.*messages/),
+      },
     })
     const asked = tree.server.requests.filter(({ text }) => text.includes('hopeless'))
     expect(asked.length).toBeLessThanOrEqual(4)
@@ -254,7 +267,9 @@ describe('what a model is told beside the conversation', () => {
     ctx.systemPrompt.section({ name: 'instructions', order: 200, text: () => `Always answer ZEBRA-${16 + version}` })
     // What a plugin had added to the conversation goes with it, unless it reads it again.
     ctx.on('compaction/carry', async ({ dropped }, next) => {
-      const gone = dropped.some(message => textOf(message).includes('NESTED-RULE') || message.source.kind === 'compaction')
+      const gone = dropped.some(
+        message => textOf(message).includes('NESTED-RULE') || message.source.kind === 'compaction',
+      )
       return gone ? [...(await next()), { type: 'text', text: 'NESTED-RULE: two spaces (read again)' }] : next()
     })
     agent.inject(aside('NESTED-RULE: two spaces'))
@@ -278,10 +293,13 @@ describe('asked by hand', () => {
     expect(result?.text).toMatch(/^Compacted: about [\d,]+ tokens before, [\d,]+ now/)
     const [summary] = tree.server.requests.filter(isSummary)
     expect(summary?.text).toContain('keep this above all:\\nthe name of the valve')
-    expect(agent.session.last('compaction/started')?.data).toMatchObject({ reason: 'manual', focus: 'the name of the valve' })
+    expect(agent.session.last('compaction/started')?.data).toMatchObject({
+      reason: 'manual',
+      focus: 'the name of the valve',
+    })
     await say(agent, TOKEN)
     expect(last(tree.server.requests).text).toContain('Find the leak')
-    expect(await tree.tree.ctx.commands.run('/compact', (await tree.agent()))).toEqual({
+    expect(await tree.tree.ctx.commands.run('/compact', await tree.agent())).toEqual({
       text: expect.stringContaining('stays as it is'),
     })
   })
@@ -338,7 +356,9 @@ describe('asked by hand', () => {
     await say(agent, 'first', 'second', 'third')
     const { compaction } = tree.tree.ctx
     await expect(compaction.compact(agent)).rejects.toThrow(/COMPACTION_FAILED.*was not understood/)
-    await expect(compaction.compact(agent, { focus: 'slowly', signal: stop.signal })).rejects.toThrow('COMPACTION_CANCELLED')
+    await expect(compaction.compact(agent, { focus: 'slowly', signal: stop.signal })).rejects.toThrow(
+      'COMPACTION_CANCELLED',
+    )
     expect(agent.session.replacements).toBe(0)
     expect(ends(agent.session)).toMatchObject([{ error: { code: 'INVALID_REQUEST' } }, { aborted: true }])
   })
