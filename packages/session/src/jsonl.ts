@@ -1,19 +1,21 @@
 /** Keeps sessions as files of JSON lines: one a session, readable with `tail -f` and `grep`. Provides `ctx.sessionPersistence`. */
 
 import { join } from 'node:path'
-import { type Context, errorMessage, MAX_TIMER_MS, notify, Service } from '@cambium/core'
+import { type Context, errorMessage, isHarnessError, MAX_TIMER_MS, notify, Service } from '@cambium/core'
 import { diskError, homeFolder, liveHolder, takeLease } from '@cambium/store'
 import Schema from 'schemastery'
 import type { SessionHeader, SessionId } from './event.ts'
 import { notFound } from './jsonl/format.ts'
 import { listLogs } from './jsonl/listing.ts'
-import { filesOf, lockOf, Places } from './jsonl/places.ts'
+import { filesOf, lockOf, Places, plainName } from './jsonl/places.ts'
+import { beyond, type Limits } from './jsonl/prune.ts'
 import { readLog } from './jsonl/reader.ts'
-import { removeLog } from './jsonl/removal.ts'
+import { bytesOfFiles, removeLog } from './jsonl/removal.ts'
 import { Rounds } from './jsonl/rounds.ts'
 import { SyncQueue } from './jsonl/sync.ts'
+import { Upkeep } from './jsonl/upkeep.ts'
 import { busy, SessionWriter, type WriterOptions } from './jsonl/writer.ts'
-import type { SessionPersistence, SessionSummary, StoredSession } from './service.ts'
+import type { PruneOptions, PruneReport, SessionPersistence, SessionSummary, StoredSession } from './service.ts'
 import type { Session } from './session.ts'
 import { assertSessionId } from './session-id.ts'
 
@@ -33,6 +35,15 @@ export interface Config {
   staleMs: number
   maxLineBytes: number
   rotateBytes: number
+  compress: boolean
+  compressAfterDays: number
+  retention: Retention
+}
+
+export interface Retention {
+  maxAgeDays?: number
+  maxSessions?: number
+  maxTotalBytes?: number
 }
 
 export const Config: Schema<Config> = Schema.object({
@@ -60,6 +71,15 @@ export const Config: Schema<Config> = Schema.object({
   rotateBytes: Schema.natural()
     .default(64 << 20)
     .description('A log of this size is closed as a segment and goes on in a new file; 0 for never'),
+  compress: Schema.boolean()
+    .default(false)
+    .description('Compress what is written no more with gzip, in the background; zgrep reads it'),
+  compressAfterDays: Schema.natural().default(7).description('Days after which a session that rests is compressed'),
+  retention: Schema.object({
+    maxAgeDays: Schema.natural().min(1).description('Sessions in which nothing happened for longer are deleted'),
+    maxSessions: Schema.natural().min(1).description('Of more sessions, the oldest are deleted'),
+    maxTotalBytes: Schema.natural().min(1).description('When all logs take more, the oldest are deleted'),
+  }).description('What is deleted by itself, once a day; nothing by default'),
 })
 
 export async function apply(ctx: Context, config: Config): Promise<void> {
@@ -71,6 +91,7 @@ export async function apply(ctx: Context, config: Config): Promise<void> {
     const forget = atExit(() => store.abandon())
     return async () => {
       clearInterval(timer)
+      await store.upkeep.end()
       await store.releaseAll()
       forget()
     }
@@ -101,16 +122,29 @@ class JsonlStore extends Service implements SessionPersistence {
   private readonly places: Places
   private readonly options: WriterOptions
   private readonly writers = new Map<SessionId, SessionWriter>()
+  private readonly retention: Limits
+  readonly upkeep: Upkeep
 
   constructor(ctx: Context, config: Config) {
     super(ctx, 'sessionPersistence')
+    const report = (error: unknown) => ctx.logger.error(errorMessage(error))
     this.places = new Places(config.folder ?? join(homeFolder(), 'sessions'))
+    const { maxAgeDays, maxSessions, maxTotalBytes } = config.retention
+    this.retention = { olderThanMs: maxAgeDays && maxAgeDays * 86_400_000, maxSessions, maxTotalBytes }
+    const retains = Object.values(this.retention).some(limit => limit !== undefined)
+    this.upkeep = new Upkeep({
+      ...config,
+      places: this.places,
+      list: () => this.list(),
+      prune: retains ? signal => this.pruneTo(this.retention, {}, signal) : undefined,
+      report,
+    })
     this.options = {
       ...config,
       rounds: new Rounds(config.batchMs),
       syncs: new SyncQueue(),
-      segmentClosed: () => {},
-      report: error => ctx.logger.error(errorMessage(error)),
+      segmentClosed: (log, number) => this.upkeep.segmentClosed(log, number),
+      report,
     }
   }
 
@@ -133,6 +167,7 @@ class JsonlStore extends Service implements SessionPersistence {
 
   async acquire(id: SessionId): Promise<StoredSession> {
     const path = this.find(id)
+    await this.upkeep.leave(path)
     if (this.writers.has(id)) throw busy(id, liveHolder(lockOf(path), this.options), lockOf(path))
     const writer = new SessionWriter(id, this.places, this.options)
     this.writers.set(id, writer)
@@ -156,6 +191,47 @@ class JsonlStore extends Service implements SessionPersistence {
 
   async delete(id: SessionId): Promise<void> {
     const path = this.find(id)
+    await this.upkeep.leave(path)
+    this.deleteAt(path, id)
+  }
+
+  async prune({ dryRun = false, cwd, ...asked }: PruneOptions = {}): Promise<PruneReport> {
+    const limits = Object.values(asked).some(limit => limit !== undefined) ? asked : this.retention
+    return this.pruneTo(limits, { dryRun, cwd })
+  }
+
+  private async pruneTo(
+    limits: Limits,
+    { dryRun = false, cwd }: { dryRun?: boolean; cwd?: string | undefined },
+    signal?: AbortSignal,
+  ): Promise<PruneReport> {
+    const list = await this.list(cwd === undefined ? {} : { cwd })
+    const removed: SessionSummary[] = []
+    const skipped = list.flatMap(({ id, damaged }) =>
+      damaged === undefined ? [] : [{ id, why: `it is damaged: ${damaged}` }],
+    )
+    let freedBytes = 0
+    for (const summary of beyond(list, limits, Date.now())) {
+      if (signal?.aborted) break
+      const { id, holder } = summary
+      const path = plainName(summary.path)
+      if (holder || this.writers.has(id)) {
+        skipped.push({ id, why: `it is being written by ${holder ?? 'this process'}` })
+        continue
+      }
+      const bytes = summary.bytes + (await bytesOfFiles(path))
+      try {
+        if (!dryRun) this.deleteAt(path, id)
+        removed.push(summary)
+        freedBytes += bytes
+      } catch (error) {
+        skipped.push({ id, why: isHarnessError(error) ? error.problem : errorMessage(error) })
+      }
+    }
+    return { removed, kept: list.length - removed.length, freedBytes, skipped }
+  }
+
+  private deleteAt(path: string, id: SessionId): void {
     const lock = lockOf(path)
     try {
       const taking = takeLease(lock, this.options)
@@ -168,7 +244,8 @@ class JsonlStore extends Service implements SessionPersistence {
     } catch (error) {
       throw diskError(error, 'cannot delete a session', path)
     }
-    notify(this.ctx, undefined, 'session/deleted', id)
+    // Another copy, in another folder, is the session still.
+    if (!this.places.find(id)) notify(this.ctx, undefined, 'session/deleted', id)
   }
 
   folder({ id, cwd }: SessionHeader): string {

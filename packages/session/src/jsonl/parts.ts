@@ -27,7 +27,11 @@ export async function openParts(path: string): Promise<Parts> {
     if (error.code !== 'ENOENT') throw error
     return error as Error
   })
-  const closed = new Set(await segmentNumbers(path))
+  const numbers = await segmentNumbers(path).catch(async error => {
+    if (!(active instanceof Error)) await active.file.close()
+    throw error
+  })
+  const closed = new Set(numbers)
   if (!(active instanceof Error)) return { closed, active, notices }
   if (!closed.size) throw active
   return { closed, active: undefined, notices }

@@ -74,6 +74,7 @@ export const partialOf = (log: string) => beside(log, '.partial')
 export const noteOf = (log: string) => beside(log, '.note')
 /** The same log, compressed. */
 export const packedOf = (log: string) => log + PACKED
+export const plainName = (path: string) => (path.endsWith(PACKED) ? path.slice(0, -PACKED.length) : path)
 /** The folder of its closed segments. */
 export const segmentsOf = (log: string) => beside(log, SEGMENTS)
 export const segmentOf = (log: string, number: number) => join(segmentsOf(log), `${number}${SUFFIX}`)
