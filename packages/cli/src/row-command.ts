@@ -1,6 +1,6 @@
 /** A command whose work is a row: the tree is mounted with it as the last one, and taken down when it is done. */
 
-import { isHarnessError } from '@cambium/core'
+import { type Context, isHarnessError } from '@cambium/core'
 import { exitCodeOfSignal } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import type { Host } from './host.ts'
@@ -10,8 +10,13 @@ import { StatusLine } from './status-line.ts'
 import { lookAt } from './surface.ts'
 import { listenForEnd, loadWith, runTree, type WorkRow } from './tree-run.ts'
 
-/** Resolves with the exit code. @throws `CLI_USAGE` */
-export async function runRow(row: WorkRow, options: LayerOptions, host: Host): Promise<number> {
+/** `prepare` gives the tree what the row needs and no config can hold. Resolves with the exit code. @throws `CLI_USAGE` */
+export async function runRow(
+  row: WorkRow,
+  options: LayerOptions,
+  host: Host,
+  prepare?: (ctx: Context) => void,
+): Promise<number> {
   const { terminal, redraws, color } = lookAt(host.stderr, host.env)
   const notes = new StatusLine(host.stderr, redraws)
   const ends = listenForEnd(host, terminal ? notes : undefined)
@@ -31,6 +36,7 @@ export async function runRow(row: WorkRow, options: LayerOptions, host: Host): P
       },
     }
     tree.ctx.provide('surface', { stdout: host.stdout, notes, terminal, color, input })
+    prepare?.(tree.ctx)
     return await runTree(tree, ends, notes)
   } catch (error) {
     if (isHarnessError(error) && error.code === 'CLI_USAGE') throw error

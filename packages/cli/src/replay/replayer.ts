@@ -1,0 +1,361 @@
+/** Takes a fresh agent through what was recorded: the same input, the same answers, the same results, the real loop. */
+
+import type { Agent, AgentHandle } from '@cambium/agent'
+import type { Context } from '@cambium/core'
+import { ReplayAdapter, recordedAnswers, recordedSummaries } from '@cambium/llm/replay'
+import { isIntact, type SessionEvent, type StoredSession } from '@cambium/session'
+import type { ToolExecution, ToolResult } from '@cambium/tools'
+import { usageError } from '../flags.ts'
+import { type Comparable, Comparison, Reader } from './compare.ts'
+import { type RecordedTurn, type Recording, readRecording } from './recording.ts'
+import type { ReplayReport } from './render.ts'
+import {
+  causeOf,
+  failed,
+  howItEnded,
+  lastHeader,
+  Nobody,
+  nothing,
+  type Recorded,
+  resultsOf,
+  resultText,
+} from './stand-ins.ts'
+
+export interface ReplayOptions {
+  /** Only this one; what was said before it is taken over. */
+  readonly turn?: number | undefined
+  /** Tools that change nothing run, and what they answer now is compared. */
+  readonly runTools: boolean
+  /** Whether what requests are made with is compared. */
+  readonly headers: boolean
+  readonly signal: AbortSignal
+  readonly progress: (text: string) => void
+}
+
+/** Stands in the tree for the models that were asked then: their providers need neither be mounted nor have a key. */
+const PROVIDER = 'cambium-replay'
+
+/** Results of calls that had not come to their end. */
+const CUT = new Set(['ABORTED', 'ABORTED_BEFORE_DISPATCH', 'TOOL_NOT_STARTED', 'TOOL_OUTCOME_UNKNOWN'])
+/** Results of calls whose tool was not reached. */
+const REFUSED = new Set(['TOOL_DENIED', 'INVALID_ARGUMENTS', 'UNKNOWN_TOOL', 'SESSION_NOT_STORED', 'TOOL_CHANGED'])
+
+export class Replayer {
+  private readonly ctx: Context
+  private readonly stored: StoredSession
+  private readonly options: ReplayOptions
+  private readonly recording: Recording
+  private readonly comparables: readonly Comparable[]
+  private readonly results: ReadonlyMap<string, Recorded>
+  private readonly comparison = new Comparison()
+  private readonly notes: string[] = []
+  private readonly startedAt = performance.now()
+  /** Where messages of the recording stand in the replay. */
+  private readonly places = new Map<number, number>()
+  private seeded = 0
+  private adapter!: ReplayAdapter
+  private reader!: Reader
+  private handle: AgentHandle | undefined
+  private agent: Agent | undefined
+  private current: RecordedTurn | undefined
+  private broken: RecordedTurn | undefined
+  private turns = 0
+  private steps = 0
+  private replayed = 0
+  private ran = 0
+
+  constructor(ctx: Context, stored: StoredSession, options: ReplayOptions) {
+    this.ctx = ctx
+    this.stored = stored
+    this.options = options
+    const { events, header } = stored
+    this.recording = readRecording(events)
+    const reader = new Reader(header.id)
+    this.comparables = events.flatMap(event => reader.read(event) ?? []).filter(item => this.counts(item))
+    this.results = resultsOf(events)
+  }
+
+  /** @throws `CLI_USAGE` for a turn that there is not */
+  async run(): Promise<ReplayReport> {
+    const { signal } = this.options
+    const chosen = this.chosen()
+    if (this.recording.open) this.notes.push('the last turn has no end yet and is left out')
+    this.listen()
+    const stop = () => this.agent?.cancel({ by: 'user', reason: 'stopped' })
+    signal.addEventListener('abort', stop)
+    try {
+      let before: RecordedTurn | undefined
+      for (const turn of chosen) {
+        await this.ready(turn, before)
+        await this.play(turn)
+        if (this.comparison.divergence || signal.aborted) break
+        this.turns++
+        before = turn
+        if (turn.brokenOff) await this.leave()
+      }
+    } finally {
+      signal.removeEventListener('abort', stop)
+      await this.leave()
+    }
+    return this.report()
+  }
+
+  private chosen(): readonly RecordedTurn[] {
+    const { turns } = this.recording
+    const { turn } = this.options
+    if (turn === undefined) return turns
+    const found = turns.filter(one => one.turn === turn)
+    if (found.length) return found
+    const numbers = turns.map(one => one.turn)
+    throw usageError(
+      `the session has no turn ${turn} that has ended`,
+      numbers.length ? `name one from ${numbers[0]} to ${numbers.at(-1)}` : 'it has none at all',
+    )
+  }
+
+  private report(): ReplayReport {
+    const { divergence } = this.comparison
+    const { replayed, ran, turns, steps, notes } = this
+    return {
+      session: this.stored.header.id,
+      same: !divergence && !this.options.signal.aborted,
+      turns,
+      steps,
+      tools: { replayed, run: ran },
+      durationMs: Math.round(performance.now() - this.startedAt),
+      notes,
+      ...(divergence ? { divergence } : {}),
+    }
+  }
+
+  private counts({ noun }: Comparable): boolean {
+    return this.options.headers || noun !== 'a request'
+  }
+
+  // The agent ------------------------------------------------------------------------------------------------------
+
+  /** An agent that stands where the recorded one stood when `turn` began. */
+  private async ready(turn: RecordedTurn, before: RecordedTurn | undefined): Promise<void> {
+    if (!this.handle) return this.open(before || this.options.turn !== undefined ? turn.from : 0)
+    const between = this.recording.events.slice(before ? before.to + 1 : 0, turn.from)
+    if (between.some(({ type }) => type === 'session/resumed')) await this.resume()
+    for (const event of between) {
+      if (event.type !== 'context/replaced' || !isIntact(event) || this.replace(event)) continue
+      // By hand, in a place that the replay does not have.
+      await this.leave()
+      return this.open(turn.from)
+    }
+  }
+
+  private async open(seeded: number): Promise<void> {
+    const { ctx } = this
+    const { events } = this.recording
+    const { cwd } = this.stored.header
+    this.seeded = seeded
+    this.places.clear()
+    const left = [...lastHeader(events.slice(0, seeded)), ...events.slice(seeded)]
+    this.adapter = new ReplayAdapter(left, {
+      provider: PROVIDER,
+      summaries: recordedSummaries(left),
+      interrupted: () => this.breakOff(),
+    })
+    const seed = seeded ? { seed: events.slice(0, seeded) } : {}
+    const model = `${PROVIDER}/recorded`
+    this.handle = await ctx.agents.create({ cwd, model, ...seed, setup: agent => this.setUp(agent) })
+  }
+
+  /** What was taken up in another process then is taken up from the store now. */
+  private async resume(): Promise<void> {
+    const { ctx, agent, handle } = this
+    if (!agent || !handle || !ctx.get('sessionPersistence')) return
+    await handle.dispose()
+    this.handle = await ctx.agents.resume(agent.id, { setup: resumed => this.setUp(resumed) })
+  }
+
+  private setUp(agent: Agent): void {
+    this.agent = agent
+    this.reader = new Reader(agent.id)
+    const { adapter, recording } = this
+    const providers = new Set(recordedAnswers(recording.events).map(({ config }) => config.provider))
+    for (const provider of providers) agent.ctx.llm.registerAdapter(provider, adapter)
+    const { tools } = agent.ctx
+    for (const { name } of tools.schemas(agent)) {
+      const { output, ...tool } = tools.get(name, agent) ?? {}
+      // The log has no values that could be held against a schema.
+      if (output && 'execute' in tool) tools.register(tool as Parameters<typeof tools.register>[0])
+    }
+  }
+
+  private async leave(): Promise<void> {
+    const { handle } = this
+    this.handle = undefined
+    this.agent = undefined
+    await handle?.dispose()
+  }
+
+  private replace(event: SessionEvent<'context/replaced'>): boolean {
+    const [from, to] = [event.data.from, event.data.to].map(seq => this.placeOf(seq))
+    if (from === undefined || to === undefined) return false
+    try {
+      const placed = this.agent!.session.append('context/replaced', { ...event.data, from, to })
+      this.places.set(event.seq, placed.seq)
+      return true
+    } catch {
+      // The messages do not stand there any more: what was recorded is taken over instead.
+      return false
+    }
+  }
+
+  private placeOf(seq: number): number | undefined {
+    return this.places.get(seq) ?? (seq < this.seeded ? seq : undefined)
+  }
+
+  // A turn ---------------------------------------------------------------------------------------------------------
+
+  private async play(turn: RecordedTurn): Promise<void> {
+    const { agent, comparison } = this
+    if (!agent) return
+    this.current = turn
+    const own = this.comparables.filter(({ seq }) => seq >= turn.from && seq <= turn.to)
+    comparison.expect(own.filter(item => !(turn.brokenOff && item.noun === 'the end of the turn')))
+    this.deliver(turn, 1)
+    if (agent.status === 'idle') {
+      this.notes.push(`turn ${turn.turn} was begun by nobody who could be asked again: it is taken over as it is`)
+      comparison.mute()
+      await this.leave()
+      return
+    }
+    await agent.whenIdle()
+    comparison.end()
+    this.current = undefined
+  }
+
+  /** What came from outside for a step, in its order. */
+  private deliver(turn: RecordedTurn, step: number): void {
+    const { agent } = this
+    for (const { message, given, target } of turn.inputs.get(step) ?? []) {
+      if (!agent || !given) continue
+      const text = JSON.stringify(message.content)
+      const fromPlugin = message.source.kind === 'plugin'
+      // Who gave it then may have given it again.
+      if (fromPlugin && agent.pending().some(one => one.id !== message.id && JSON.stringify(one.content) === text))
+        continue
+      if (step === 1 && target === 'next-turn') agent.followup(message)
+      else if (fromPlugin) agent.inject(message)
+      else agent.steer(message)
+    }
+  }
+
+  /** Cancels where the recorded turn was cancelled, or where it simply ends. What follows is not compared. */
+  private breakOff(): void {
+    const { agent, current, comparison } = this
+    if (!agent || !current) return
+    if (this.broken !== current) {
+      const step = agent.session.open.step || current.steps
+      this.notes.push(`turn ${current.turn} ${howItEnded(current)} in step ${step}: it is replayed up to there`)
+    }
+    this.broken = current
+    comparison.mute()
+    agent.cancel(causeOf(current), { keepInbox: true })
+  }
+
+  // What the loop asks -----------------------------------------------------------------------------------------------
+
+  private listen(): void {
+    const { ctx, comparison } = this
+    ctx.llm.registerAdapter(PROVIDER, new Nobody())
+    ctx.on('session/event', (session, event) => {
+      if (session === this.agent?.session && event.seq !== undefined) this.hear(event)
+    })
+    // Innermost: what other listeners make of the choice is what is compared.
+    ctx.on('agent/request', async (input, next) => {
+      if (input.agent !== this.agent) return next()
+      const answer = this.adapter.upcoming()
+      const { current } = this
+      const due = answer && current && answer.turn === current.turn && answer.step === input.step
+      if (!due || answer.failure?.code === 'ABORTED') {
+        if (current?.brokenOff) this.breakOff()
+        else this.part(input.step, 'a request that was not recorded')
+      }
+      const { provider, model, insteadOf } = answer?.config ?? input.config
+      return { provider, model, ...(insteadOf ? { insteadOf } : {}) }
+    })
+    ctx.on(
+      'agent/request-error',
+      async (input, next) => {
+        if (input.agent !== this.agent) return next()
+        // Nobody waits for a provider here; only what shortens the conversation has to be done.
+        if (input.failure.code === 'CONTEXT_WINDOW_EXCEEDED') await next()
+        const answer = this.adapter.upcoming()
+        return { kind: answer?.turn === input.turn && answer.step === input.step ? 'retry' : 'fail' }
+      },
+      { prepend: true },
+    )
+    ctx.on('tools/execute', async (exec, next) => {
+      return exec.agent === undefined || exec.agent !== this.agent ? next() : this.answer(exec, next)
+    })
+    // Nothing goes out: no title, no child, no plugin of one's own.
+    ctx.on('llm/stream', (request, next) => (this.agent && request.scope === this.agent ? next() : nothing()), {
+      prepend: true,
+    })
+    ctx.effect(() => () => comparison.mute(), 'replay')
+  }
+
+  private hear(event: SessionEvent): void {
+    const { current, comparison, agent } = this
+    const came = this.reader.read(event)
+    if (!current || !agent) return
+    if (came && this.counts(came)) {
+      const expected = comparison.take(came)
+      if (expected) this.places.set(expected.seq, event.seq)
+      if (comparison.divergence) agent.cancel({ by: 'user', reason: 'the replay parts from the recording' })
+    }
+    if (event.type === 'assistant/message') {
+      this.steps++
+      this.options.progress(`turn ${current.turn} of ${this.recording.turns.at(-1)?.turn} · ${this.steps} steps`)
+    }
+    if (event.type !== 'step/end') return
+    const { step } = event.data
+    this.deliver(current, step + 1)
+    if (current.brokenOff && step >= current.steps) this.breakOff()
+  }
+
+  private async answer(exec: ToolExecution, next: () => Promise<ToolResult>): Promise<ToolResult> {
+    const { current } = this
+    const step = this.agent?.session.open.step ?? 0
+    const recorded = this.results.get(exec.callId)
+    const code = recorded?.error?.code
+    if (!recorded || (code && CUT.has(code))) {
+      if (current?.brokenOff) this.breakOff()
+      else this.part(step, `a call of ${exec.name} whose result was not recorded`)
+      return failed('ABORTED', 'the recording has no result of this call')
+    }
+    if (code && REFUSED.has(code)) {
+      this.part(step, `the call of ${exec.name} was refused (${code}), and is let through now`, resultText(recorded))
+      return failed(code, resultText(recorded))
+    }
+    if (this.options.runTools && exec.tool?.readOnly) {
+      this.ran++
+      return next()
+    }
+    this.replayed++
+    const [block] = recorded.message.content
+    const content = block?.type === 'tool-result' ? block.content : []
+    const { meta, error } = recorded
+    return {
+      isError: block?.type === 'tool-result' && block.isError === true,
+      content,
+      ...(meta === undefined ? {} : { meta }),
+      ...(error ? { error } : {}),
+      contexts: [],
+      concludesTurn: current?.concluded === true && step === current.steps,
+      durationMs: recorded.durationMs ?? 0,
+    }
+  }
+
+  private part(step: number, what: string, expected?: string): void {
+    const turn = this.current?.turn ?? 0
+    this.comparison.diverge({ turn, step, what, ...(expected === undefined ? {} : { expected }) })
+    this.agent?.cancel({ by: 'user', reason: 'the replay parts from the recording' })
+  }
+}

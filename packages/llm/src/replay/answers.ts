@@ -1,0 +1,84 @@
+/** What a session's log says that its model answered, one entry a request. */
+
+import type { AssistantBlock } from '../message.ts'
+import type { FinishReason, LlmCallConfig, LlmFailure, TokenUsage } from '../stream.ts'
+import { isRecord } from '../web/value.ts'
+
+/** An event as it stands in a log; the log's own room is above this one. */
+export interface RecordedEvent {
+  readonly type: string
+  readonly data: unknown
+}
+
+export interface RecordedAnswer {
+  readonly turn: number
+  readonly step: number
+  /** What it was asked with. */
+  readonly config: LlmCallConfig
+  readonly content: readonly AssistantBlock[]
+  readonly usage?: TokenUsage
+  readonly finish: Exclude<FinishReason, 'error' | 'aborted'>
+  /** The answer was cut off by a cancel; `content` is what was visible. */
+  readonly interrupted?: true
+  /** It was cut by the output limit inside a call, which was dropped. */
+  readonly cutInCall?: true
+  /** The request failed, and `content` is empty. */
+  readonly failure?: LlmFailure
+}
+
+/** In order; events that no answer can be made of are passed over. */
+export function recordedAnswers(events: Iterable<RecordedEvent>): RecordedAnswer[] {
+  const answers: RecordedAnswer[] = []
+  let config: LlmCallConfig = { provider: 'unknown', model: 'unknown' }
+  for (const { type, data } of events) {
+    if (!isRecord(data)) continue
+    const { turn, step } = data
+    const at = { turn: Number(turn), step: Number(step), config }
+    if (type === 'request/header' && isRecord(data['config'])) {
+      config = data['config'] as unknown as LlmCallConfig
+    } else if (type === 'step/start') {
+      // Only a call that was cut off lets a turn go on after its output limit.
+      const last = answers.at(-1)
+      if (last?.finish === 'max-tokens' && last.turn === turn) {
+        answers[answers.length - 1] = { ...last, cutInCall: true }
+      }
+    } else if (type === 'request/failed' && isRecord(data['failure'])) {
+      answers.push({
+        ...at,
+        content: [],
+        finish: 'stop',
+        ...usageOf(data),
+        failure: data['failure'] as unknown as LlmFailure,
+      })
+    } else if (type === 'assistant/message' && isRecord(data['message']) && Array.isArray(data['message']['content'])) {
+      answers.push({
+        ...at,
+        content: data['message']['content'] as AssistantBlock[],
+        finish: (data['finish'] as RecordedAnswer['finish'] | undefined) ?? 'stop',
+        ...usageOf(data),
+        ...(data['interrupted'] ? { interrupted: true } : {}),
+      })
+    }
+  }
+  return answers
+}
+
+function usageOf({ usage }: Record<string, unknown>): { usage?: TokenUsage } {
+  return isRecord(usage) ? { usage: usage as unknown as TokenUsage } : {}
+}
+
+/** The summaries that stand for a part of the conversation, in order: what a model answered to a compaction. */
+export function recordedSummaries(events: Iterable<RecordedEvent>): string[] {
+  const texts: string[] = []
+  for (const { type, data } of events) {
+    if (type !== 'context/replaced' || !isRecord(data) || !isRecord(data['message'])) continue
+    const { source, content } = data['message']
+    if (!isRecord(source) || source['form'] !== 'summary' || !Array.isArray(content)) continue
+    const blocks = content.flatMap(block =>
+      isRecord(block) && block['type'] === 'text' ? [String(block['text'])] : [],
+    )
+    const marked = blocks.map(text => /^<summary>\n([\s\S]*)\n<\/summary>$/.exec(text)?.[1]).find(Boolean)
+    texts.push(marked ?? blocks.join('\n'))
+  }
+  return texts
+}
