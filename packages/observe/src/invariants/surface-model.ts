@@ -51,6 +51,10 @@ export class SurfaceModel {
     }
     const [lone] = owed
     if (lone !== undefined) return `the result of call ${lone} goes and the call stays`
+    for (const id of callsOf(message)) {
+      // An answer may take the place of itself, shorter.
+      if (!calls.delete(id)) return `it brings call ${id}, which stood in none of what it replaces`
+    }
     if (!calls.size) return undefined
     for (const entry of this.entries.slice(span.end)) {
       const id = resultsOf(entry.message).find(result => calls.has(result))
