@@ -10,9 +10,9 @@ import Schema from 'schemastery'
 import { FileHistory, type HistoryHost, type HistoryLimits } from './checkpoint/file-history.ts'
 
 export { FileHistory } from './checkpoint/file-history.ts'
-export { type FileState, sameState } from './checkpoint/file-state.ts'
+export { type Change, type FileState, sameState } from './checkpoint/file-state.ts'
 export type { PathState, PutBackOptions, PutBackReport, PutBackTarget } from './checkpoint/put-back.ts'
-export type { Change, Watching } from './checkpoint/tree-watch.ts'
+export type { Changes, Watching } from './checkpoint/tree-watch.ts'
 
 export const name = 'machine-checkpoint'
 export const inject = ['fs', 'process']

@@ -8,8 +8,8 @@ import type { ProcessHost } from '../process.ts'
 import { type FileState, NONE } from './file-state.ts'
 import { isReached, look, lookUp } from './look.ts'
 import { ObjectStore } from './objects.ts'
-import { type PathState, type PutBackOptions, type PutBackReport, type PutBackTarget, putBack } from './put-back.ts'
-import { type Change, TreeWatch, type Watching, type WatchLimits } from './tree-watch.ts'
+import { type PutBackOptions, type PutBackReport, type PutBackTarget, putBack } from './put-back.ts'
+import { type Changes, TreeWatch, type Watching, type WatchLimits } from './tree-watch.ts'
 
 export interface HistoryLimits extends WatchLimits {
   readonly maxTotalBytes: number
@@ -55,14 +55,13 @@ export class FileHistory {
 
   /** The same, and its content is kept. Never throws: what could not be kept is `unknown`, with the reason. */
   async keep(path: string): Promise<FileState> {
-    const { state, bytes, stat } = look(join(this.base(path), path), this.limits.maxFileBytes)
+    const { state, bytes } = look(join(this.base(path), path), this.limits.maxFileBytes)
     if (state.kind !== 'file' || !bytes) return state
     try {
       await this.objects.put(bytes, state.hash)
       return state
     } catch (error) {
-      const version = stat && { version: `${stat.size}:${stat.mtimeMs}` }
-      return { kind: 'unknown', why: `its content could not be kept: ${errorMessage(error)}`, ...version }
+      return { kind: 'unknown', why: `its content could not be kept: ${errorMessage(error)}` }
     }
   }
 
@@ -91,7 +90,7 @@ export class FileHistory {
   }
 
   /** What is different since the last look; states before are kept for paths that `needs` one. */
-  changes(needs: (path: string) => boolean): Promise<Change[]> {
+  changes(needs: (path: string) => boolean): Promise<Changes> {
     return this.watch.changes(needs)
   }
 
@@ -146,5 +145,3 @@ export class FileHistory {
 }
 
 const ROOM = 0.8
-
-export type { Change, FileState, PathState, PutBackOptions, PutBackReport, PutBackTarget, Watching }

@@ -2,8 +2,17 @@
 
 export type FileState =
   | { readonly kind: 'none' }
-  /** `hash` is the SHA-256 of the content; `mode` the permission bits. */
-  | { readonly kind: 'file'; readonly mode: number; readonly size: number; readonly hash: string }
+  /**
+   * `hash` is the SHA-256 of the content, `mode` the permission bits. `inode` is told of a file with several names: they
+   * must go on naming one file, and a name that is given to another file meanwhile must not write through to that.
+   */
+  | {
+      readonly kind: 'file'
+      readonly mode: number
+      readonly size: number
+      readonly hash: string
+      readonly inode?: number
+    }
   | { readonly kind: 'link'; readonly target: string }
   | { readonly kind: 'folder'; readonly mode: number }
   /** There is something whose content is not kept, and why; `version` differs when it may have changed. */
@@ -25,4 +34,11 @@ export function sameState(a: FileState, b: FileState): boolean {
     case 'unknown':
       return b.kind === 'unknown' && a.version !== undefined && a.version === b.version
   }
+}
+
+export interface Change {
+  readonly path: string
+  /** Left out where nobody needs it. */
+  readonly before?: FileState
+  readonly after: FileState
 }

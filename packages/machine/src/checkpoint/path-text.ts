@@ -27,7 +27,7 @@ const ESCAPED = /(?<![\ud800-\udbff])[\udc80-\udcff]/g
 
 /** What `node:fs` takes: the text itself, or the bytes that {@link pathText} had got. */
 export function toPath(text: string): string | Buffer {
-  if (text.search(ESCAPED) < 0) return text
+  if (!/[\udc80-\udcff]/.test(text)) return text
   const parts: Buffer[] = []
   let at = 0
   for (const { index } of text.matchAll(ESCAPED)) {

@@ -8,18 +8,18 @@ import {
   fchmodSync,
   fchownSync,
   ftruncateSync,
+  lstatSync,
   mkdirSync,
   openSync,
   renameSync,
   rmdirSync,
   rmSync,
-  type Stats,
   symlinkSync,
   unlinkSync,
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { lookUp, permissions } from './look.ts'
+import { type Facts, lookUp } from './look.ts'
 import { toPath } from './path-text.ts'
 
 export function removeFile(path: string): void {
@@ -33,7 +33,7 @@ export function removeFolder(path: string): void {
 /** With those above it. One that is there is fine; a link to one is not. */
 export function makeFolder(path: string): void {
   const found = lookUp(path)
-  if (found?.isDirectory()) return
+  if (found?.kind === 'folder') return
   if (dirname(path) !== path) makeFolder(dirname(path))
   inFolder(path, () => mkdirSync(toPath(path)))
 }
@@ -55,20 +55,23 @@ export function makeLink(path: string, target: string): void {
   })
 }
 
-/** The file's owner stays; other names of a hard-linked one go on naming the same content. Never through a link. */
-export function writeFile(path: string, bytes: Uint8Array, mode: number): void {
+/**
+ * The file's owner stays. One that is still the file `inode`, of several names, is written in place, so that all of them
+ * go on naming the same content. Never through a link.
+ */
+export function writeFile(path: string, bytes: Uint8Array, mode: number, inode: number | undefined): void {
   const former = lookUp(path)
-  if (former?.isFile() && former.nlink > 1) writeInPlace(path, bytes, mode, former)
+  if (former?.kind === 'file' && former.nlink > 1 && former.ino === inode) writeInPlace(path, bytes, mode, former)
   else inFolder(path, () => replace(path, bytes, mode, former))
 }
 
-function replace(path: string, bytes: Uint8Array, mode: number, former: Stats | undefined): void {
+function replace(path: string, bytes: Uint8Array, mode: number, former: Facts | undefined): void {
   const temporary = temporaryFor(path)
   const file = openSync(toPath(temporary), 'wx', 0o600)
   try {
     try {
       writeAll(file, bytes)
-      if (former) giveTo(file, former)
+      if (former) giveTo(file, path)
       // After the owner, whose change takes setuid and setgid away.
       fchmodSync(file, mode)
     } finally {
@@ -81,8 +84,8 @@ function replace(path: string, bytes: Uint8Array, mode: number, former: Stats | 
   }
 }
 
-function writeInPlace(path: string, bytes: Uint8Array, mode: number, former: Stats): void {
-  if (!(former.mode & 0o200)) chmodSync(toPath(path), permissions(former) | 0o200)
+function writeInPlace(path: string, bytes: Uint8Array, mode: number, former: Facts): void {
+  if (!(former.mode & 0o200)) chmodSync(toPath(path), former.mode | 0o200)
   const file = openSync(toPath(path), constants.O_RDWR | constants.O_NOFOLLOW)
   try {
     writeAll(file, bytes)
@@ -97,8 +100,10 @@ function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at, at)
 }
 
-function giveTo(file: number, { uid, gid }: Stats): void {
+/** The owner of what is replaced; only root may give files away. */
+function giveTo(file: number, path: string): void {
   if (process.geteuid?.() !== 0) return
+  const { uid, gid } = lstatSync(toPath(path))
   fchownSync(file, uid, gid)
 }
 
@@ -112,12 +117,12 @@ function inFolder(path: string, work: () => void): void {
     const { code } = error as NodeJS.ErrnoException
     const folder = dirname(path)
     const stat = lookUp(folder)
-    if (code !== 'EACCES' || !stat?.isDirectory() || (stat.mode & 0o300) === 0o300) throw error
-    chmodSync(toPath(folder), permissions(stat) | 0o700)
+    if (code !== 'EACCES' || stat?.kind !== 'folder' || (stat.mode & 0o300) === 0o300) throw error
+    chmodSync(toPath(folder), stat.mode | 0o700)
     try {
       work()
     } finally {
-      chmodSync(toPath(folder), permissions(stat))
+      chmodSync(toPath(folder), stat.mode)
     }
   }
 }

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs'
 import { dirname, isAbsolute, join, sep } from 'node:path'
 import { errorMessage } from '@cambium/core'
 import { type FileState, NONE, sameState } from './file-state.ts'
-import { isReached, linkTarget, look, lookUp, type Read, stampOf } from './look.ts'
+import { isReached, linkTarget, look, lookUp, type Read, sameFacts } from './look.ts'
 import type { ObjectStore } from './objects.ts'
 import { pathText, toPath } from './path-text.ts'
 import { makeFolder, makeLink, removeFile, removeFolder, setMode, writeFile } from './place-file.ts'
@@ -155,13 +155,13 @@ function changeSince(known: FileState, present: FileState): string {
 
 /** Contents are read again when they are needed: a plan may be of thousands. */
 function whatIs(full: string, { maxFileBytes }: PutBackPlace): Read {
-  const { state, stat } = look(full, maxFileBytes)
-  return { state, ...(stat ? { stat } : {}) }
+  const { state, facts } = look(full, maxFileBytes)
+  return { state, ...(facts ? { facts } : {}) }
 }
 
 /** Two spellings, one file: where case does not count. */
-function isTwin(other: Action | undefined, { stat }: Read): boolean {
-  return !!stat?.isFile() && stat.nlink === 1 && other?.present.stat?.ino === stat.ino
+function isTwin(other: Action | undefined, { facts }: Read): boolean {
+  return facts?.kind === 'file' && facts.nlink === 1 && other?.present.facts?.ino === facts.ino
 }
 
 const IN_USE = 'it holds something else'
@@ -173,10 +173,10 @@ function obstacle(root: string, { path, full, target, present }: Action, planned
   const base = isAbsolute(path) ? sep : root
   for (let at = dirname(full); at.length > base.length; at = dirname(at)) {
     const above = lookUp(at)
-    if (!above || above.isDirectory()) continue
+    if (!above || above.kind === 'folder') continue
     const action = planned.get(at)
     if (action?.target.kind === 'folder') continue
-    return above.isSymbolicLink()
+    return above.kind === 'link'
       ? `it would be reached through a link, ${at} → ${linkTarget(at)}`
       : `${at} is no folder any more`
   }
@@ -196,7 +196,7 @@ type Work = (place: PutBackPlace, action: Action) => Promise<void>
 /** What is in the way goes first, from the inside out; then folders from the outside in; then files; modes of folders last. */
 function inOrder(actions: readonly Action[]): [Action, Work][] {
   const deepFirst = [...actions].sort((a, b) => depth(b.full) - depth(a.full))
-  const isFile = ({ present: { stat } }: Action) => !!stat && !stat.isDirectory()
+  const isFile = ({ present: { facts } }: Action) => !!facts && facts.kind !== 'folder'
   const toFolder = ({ target }: Action) => target.kind === 'folder'
   const toFile = ({ target }: Action) => target.kind === 'file' || target.kind === 'link'
   const wasFolder = ({ present }: Action) => present.state.kind === 'folder'
@@ -213,14 +213,14 @@ function inOrder(actions: readonly Action[]): [Action, Work][] {
 
 const depth = (path: string) => path.split(sep).length
 
-const remove: Work = async (_, { full, present }) => {
-  unchanged(full, present)
+const remove: Work = async (place, { full, present }) => {
+  unchanged(place, full, present)
   removeFile(full)
 }
 
-const makePlace: Work = async (_, { full, present, target }) => {
-  unchanged(full, present)
-  if (present.stat) removeFile(full)
+const makePlace: Work = async (place, { full, present, target }) => {
+  unchanged(place, full, present)
+  if (present.facts) removeFile(full)
   makeFolder(full)
   if (target.kind === 'folder') setMode(full, target.mode)
 }
@@ -230,19 +230,22 @@ const setFolderMode: Work = async (_, { full, target }) => {
 }
 
 const write: Work = async (place, { full, present, target }) => {
-  unchanged(full, present)
-  if (present.stat?.isDirectory()) removeFolder(full)
+  // Another name of the file was written before.
+  if (target.kind === 'file' && target.inode && sameState(look(full, place.maxFileBytes).state, target)) return
+  unchanged(place, full, present)
+  if (present.facts?.kind === 'folder') removeFolder(full)
   makeFolder(dirname(full))
   if (target.kind === 'link') return makeLink(full, target.target)
   if (target.kind !== 'file') return
   const bytes = await place.objects.get(target.hash)
   if (!bytes) throw new Error('its content is gone')
-  writeFile(full, bytes, target.mode)
+  writeFile(full, bytes, target.mode, target.inode)
 }
 
-/** Nobody came between checking and doing; a folder's facts change with what is done in it. */
-function unchanged(full: string, { stat }: Read): void {
+/** Nobody came between checking and doing. Facts change also with what is done in a folder, or to another name of a file. */
+function unchanged(place: PutBackPlace, full: string, { facts, state }: Read): void {
   const now = lookUp(full)
-  if (now?.isDirectory() && stat?.isDirectory()) return
-  if ((now && stampOf(now)) !== (stat && stampOf(stat))) throw new Error('somebody else is changing it')
+  if (now?.kind === 'folder' && facts?.kind === 'folder') return
+  if (now && facts ? sameFacts(now, facts) : now === facts) return
+  if (!sameState(look(full, place.maxFileBytes).state, state)) throw new Error('somebody else is changing it')
 }

@@ -1,16 +1,14 @@
 /** What a tree was when it was last seen: the facts that tell a changed file, and where its content is. */
 
 import { randomBytes } from 'node:crypto'
-import { rmSync, type Stats } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { stampOf } from './look.ts'
+import type { Facts } from './look.ts'
 import type { Place } from './mirror.ts'
 
 export interface Entry {
-  readonly stamp: string
-  readonly mode: number
-  readonly size: number
+  readonly facts: Facts
   /** Where a link leads. */
   readonly target?: string
   readonly hash?: string
@@ -39,13 +37,12 @@ export const newIndexId = (): string => randomBytes(6).toString('hex')
 /** As far as clocks and file systems tell moments apart. */
 const RACE_MS = 20
 
-export function isRacy(stat: Stats, seenAt: number): boolean {
-  return Math.max(stat.mtimeMs, stat.ctimeMs) > seenAt - RACE_MS
+export function isRacy({ mtimeMs, ctimeMs }: Facts, seenAt: number): boolean {
+  return Math.max(mtimeMs, ctimeMs) > seenAt - RACE_MS
 }
 
-export function entryOf(stat: Stats, seenAt: number): Entry {
-  const racy = isRacy(stat, seenAt) ? { racy: true as const } : {}
-  return { stamp: stampOf(stat), mode: stat.mode & 0o7777, size: stat.size, ...racy }
+export function entryOf(facts: Facts, seenAt: number): Entry {
+  return isRacy(facts, seenAt) ? { facts, racy: true } : { facts }
 }
 
 /**

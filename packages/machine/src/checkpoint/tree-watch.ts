@@ -1,19 +1,21 @@
 /** Knows what a tree was before a command, and says what is different after it. */
 
-import { mkdirSync, type Stats } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorMessage } from '@cambium/core'
 import type { ProcessHost } from '../process.ts'
-import { type FileState, NONE } from './file-state.ts'
+import { cleanFiles } from './clean-files.ts'
+import { type Change, type FileState, NONE } from './file-state.ts'
 import { blobId, type CachedFile, GitReader, workTreeOf } from './git.ts'
-import { isReached, linkTarget, look, lookUp, mebibytes, permissions, type Read, stampOf } from './look.ts'
+import { keepContents } from './kept-contents.ts'
+import { type Facts, linkTarget, look, mebibytes, type Read, sameFacts } from './look.ts'
 import { Mirror } from './mirror.ts'
-import { hashOf, type ObjectStore } from './objects.ts'
+import type { ObjectStore } from './objects.ts'
 import { listTree, type TreeLimits, type TreeListing } from './tree.ts'
+import { folderChanges, foldersAfter, inTree } from './tree-folders.ts'
 import {
   type Entry,
   entryOf,
-  isRacy,
   loadIndex,
   newIndexId,
   removeIndex,
@@ -45,11 +47,10 @@ export interface Watching {
   readonly unkept: readonly string[]
 }
 
-export interface Change {
-  readonly path: string
-  /** Left out where nobody needs it. */
-  readonly before?: FileState
-  readonly after: FileState
+export interface Changes {
+  readonly changes: Change[]
+  /** In words, what was not looked at. */
+  readonly notes: readonly string[]
 }
 
 const SLICE_MS = 12
@@ -93,24 +94,25 @@ export class TreeWatch {
     const listing = await this.list(git, failed, signal)
     const known = await cached
     const forced = this.addForced(listing, known)
-    const clean = known && git ? await this.cleanIn(listing, known, git).catch(failed) : undefined
+    const clean =
+      known && git ? await cleanFiles(listing.files, known, git, this.limits.copyBytes).catch(failed) : undefined
     const files = new Map<string, Entry>()
     const sizeBefore = this.mirror.size
     let breath = performance.now()
-    for (const [path, stat] of listing.files) {
+    for (const [path, facts] of listing.files) {
       const now = performance.now()
       if (now - breath > SLICE_MS) {
         await new Promise(setImmediate)
         signal?.throwIfAborted()
         breath = performance.now()
       }
-      const entry = this.seen(path, stat, clean, now - startedAt, this.mirror.size - sizeBefore)
+      const entry = this.seen(path, facts, clean, now - startedAt, this.mirror.size - sizeBefore)
       files.set(path, forced.has(path) ? { ...entry, forced: true } : entry)
     }
     const copiedBytes = this.mirror.size - sizeBefore
     mkdirSync(this.folder, { recursive: true, mode: 0o700 })
     this.mirror.flush()
-    const folders = new Map([...listing.folders].map(([path, stat]) => [path, permissions(stat)]))
+    const folders = new Map([...listing.folders].map(([path, { mode }]) => [path, mode]))
     this.index = { id: newIndexId(), files, folders, skipped: listing.skipped }
     await saveIndex(this.indexPath, this.index)
     return {
@@ -139,9 +141,9 @@ export class TreeWatch {
    * What is different since the last look. States before are kept for the paths that `needs` one. Not to be cancelled:
    * what a cancelled command has done matters as much.
    */
-  async changes(needs: (path: string) => boolean): Promise<Change[]> {
+  async changes(needs: (path: string) => boolean): Promise<Changes> {
     const before = this.index
-    if (!before) return []
+    if (!before) return { changes: [], notes: [] }
     const git = workTreeOf(this.root) ? new GitReader(this.host, this.root) : undefined
     const listing = await this.list(git, () => undefined)
     this.addForced(listing)
@@ -154,17 +156,17 @@ export class TreeWatch {
         breath = performance.now()
       }
       const old = before.files.get(path)
-      const stat = listing.files.get(path) ?? inTree(this.root, path)
-      if (old && stat && !old.racy && stampOf(stat) === old.stamp) continue
+      const facts = listing.files.get(path) ?? inTree(this.root, path)
+      if (old && facts && !old.racy && sameFacts(facts, old.facts)) continue
       if (!old && !before.folders.has(path) && !wasAbsent(before, path)) {
-        files.set(path, { ...entryOf(stat!, Date.now()), why: 'it was ignored, or not seen, before' })
+        files.set(path, { ...entryOf(facts!, Date.now()), why: 'it was ignored, or not seen, before' })
         continue
       }
       const seenAt = Date.now()
-      const read = stat ? look(join(this.root, path), this.limits.maxFileBytes) : { state: NONE }
-      const entry = read.stat && entryAfter(read, seenAt)
+      const read = facts ? look(join(this.root, path), this.limits.maxFileBytes) : { state: NONE }
+      const entry = read.facts && entryAfter(read, seenAt)
       if (old && entry && isUnchanged(old, read)) {
-        files.set(path, { ...withoutRace(old), stamp: entry.stamp, ...(entry.racy ? { racy: true } : {}) })
+        files.set(path, { ...withoutRace(old), facts: entry.facts, ...(entry.racy ? { racy: true } : {}) })
         continue
       }
       if (entry) files.set(path, entry)
@@ -172,7 +174,10 @@ export class TreeWatch {
       // A folder in the place of a file is told with the folders, too, which know what it was before.
       found.push({ path, old, after: read.state })
     }
-    const olds = await this.keep(found.flatMap(({ path, old }) => (old && needs(path) ? [[path, old] as const] : [])))
+    const needed = found.flatMap(({ path, old }) => (old && needs(path) ? [[path, old] as const] : []))
+    // The folder itself may be what the command has removed.
+    const reader = () => new GitReader(this.host, workTreeOf(this.root) ?? this.root)
+    const olds = await keepContents(needed, { mirror: this.mirror, git: reader }, this.objects)
     const told = found.map(({ path, old, after }): Change => {
       const was = before.folders.get(path)
       const kept = old ? olds.get(path) : was === undefined ? NONE : ({ kind: 'folder', mode: was } as const)
@@ -181,7 +186,7 @@ export class TreeWatch {
     const paths = new Set(found.map(({ path }) => path))
     told.push(...folderChanges(before, listing, this.root).filter(({ path }) => !paths.has(path)))
     this.index = { ...before, files, folders: foldersAfter(before, listing, this.root), skipped: listing.skipped }
-    return told
+    return { changes: told, notes: listing.notes }
   }
 
   /** Forgets the tree and what was copied of it. */
@@ -211,60 +216,34 @@ export class TreeWatch {
       : [...(this.index?.files ?? [])].flatMap(([path, entry]) => (entry.forced ? [path] : []))
     const added = new Set<string>()
     for (const path of paths) {
-      const stat = lookUp(join(this.root, path))
-      if (!stat?.isFile()) continue
-      listing.files.set(path, stat)
+      const facts = listing.files.size < this.limits.maxFiles ? inTree(this.root, path) : undefined
+      if (facts?.kind !== 'file') continue
+      listing.files.set(path, facts)
       added.add(path)
     }
     return added
   }
 
-  /** Files that need no copy, because the user's repository has them: by their facts, as git itself tells. */
-  private async cleanIn(
-    { files }: TreeListing,
-    known: ReadonlyMap<string, CachedFile>,
-    git: GitReader,
-  ): Promise<Map<string, string> | undefined> {
-    let bytes = 0
-    for (const stat of files.values()) bytes += stat.size
-    const trust = bytes > this.limits.copyBytes ? await git.trust([...files.keys(), ...known.keys()]) : 'none'
-    if (trust === 'none') return undefined
-    const indexTime = await git.indexTime()
-    const clean = new Map<string, string>()
-    for (const [path, stat] of files) {
-      const file = known.get(path)
-      if (!file || !stat.isFile() || stat.size !== file.size) continue
-      const same = (a: number, b: number) => Math.abs(a - b) < 0.01
-      if (same(stat.mtimeMs, file.mtimeMs) && same(stat.ctimeMs, file.ctimeMs) && !isRacy(stat, indexTime))
-        clean.set(path, file.blob)
-    }
-    if (trust === 'whole') return clean
-    const sizes = await git.sizes([...new Set(clean.values())])
-    // A content of another length came through a conversion of line endings or the like.
-    for (const [path, blob] of clean) if (sizes.get(blob) !== files.get(path)!.size) clean.delete(path)
-    return clean
-  }
-
-  private seen(path: string, stat: Stats, clean: Map<string, string> | undefined, ms: number, copied: number): Entry {
+  private seen(path: string, facts: Facts, clean: Map<string, string> | undefined, ms: number, copied: number): Entry {
     const old = this.index?.files.get(path)
-    if (old && !old.racy && old.stamp === stampOf(stat) && (old.place || old.blob || old.target !== undefined))
+    if (old && !old.racy && sameFacts(old.facts, facts) && (old.place || old.blob || old.target !== undefined))
       return old
     const seenAt = Date.now()
-    const entry = entryOf(stat, seenAt)
+    const entry = entryOf(facts, seenAt)
     const full = join(this.root, path)
     try {
-      if (stat.isSymbolicLink()) return { ...entry, target: linkTarget(full) }
+      if (facts.kind === 'link') return { ...entry, target: linkTarget(full) }
     } catch {
       return { ...entry, why: 'it was gone before it could be read' }
     }
     const { maxFileBytes, maxSnapshotBytes, maxMs } = this.limits
     const blob = clean?.get(path)
     if (blob) return { ...entry, blob }
-    if (stat.size > maxFileBytes) return { ...entry, why: `larger than ${mebibytes(maxFileBytes)}` }
-    if (copied + stat.size > maxSnapshotBytes)
+    if (facts.size > maxFileBytes) return { ...entry, why: `larger than ${mebibytes(maxFileBytes)}` }
+    if (copied + facts.size > maxSnapshotBytes)
       return { ...entry, why: `beyond the first ${mebibytes(maxSnapshotBytes)}` }
     if (ms > maxMs) return { ...entry, why: `not read within ${maxMs} ms` }
-    const { state, bytes, stat: found } = look(full, maxFileBytes)
+    const { state, bytes, facts: found } = look(full, maxFileBytes)
     if (state.kind !== 'file' || !bytes || !found) {
       return { ...entry, why: state.kind === 'unknown' ? state.why : 'it was gone before it could be read' }
     }
@@ -272,50 +251,11 @@ export class TreeWatch {
     const place = old?.place && old.hash === state.hash ? old.place : this.mirror.append(bytes)
     return { ...entryOf(found, seenAt), hash: state.hash, place }
   }
-
-  /** Moves contents from where they are to the objects. */
-  private async keep(entries: readonly (readonly [path: string, entry: Entry])[]): Promise<Map<string, FileState>> {
-    const kept = new Map<string, FileState>()
-    const blobs = new Map<string, [path: string, entry: Entry][]>()
-    const unknown = (why: string): FileState => ({ kind: 'unknown', why })
-    const put = async (path: string, entry: Entry, bytes: Buffer) => {
-      try {
-        const hash = await this.objects.put(bytes)
-        kept.set(path, { kind: 'file', mode: entry.mode, size: bytes.length, hash })
-      } catch (error) {
-        kept.set(path, unknown(`its content could not be kept: ${errorMessage(error)}`))
-      }
-    }
-    for (const [path, entry] of entries) {
-      const { target, place, hash, blob, why, mode } = entry
-      if (target !== undefined) kept.set(path, { kind: 'link', target })
-      else if (place) {
-        const bytes = this.mirror.read(place)
-        if (bytes && hashOf(bytes) === hash) await put(path, entry, bytes)
-        else kept.set(path, unknown('the copy of it is damaged or gone'))
-      } else if (blob) blobs.set(blob, [...(blobs.get(blob) ?? []), [path, entry]])
-      // What the turn itself had made is put back from what was kept when it did.
-      else if (hash && this.objects.has(hash)) kept.set(path, { kind: 'file', mode, size: entry.size, hash })
-      else kept.set(path, unknown(why ?? 'its content was not kept'))
-    }
-    if (!blobs.size) return kept
-    // The folder itself may be what the command has removed.
-    const git = new GitReader(this.host, workTreeOf(this.root) ?? this.root)
-    await git
-      .blobs([...blobs.keys()], async (id, bytes) => {
-        for (const [path, entry] of blobs.get(id) ?? []) if (bytes.length === entry.size) await put(path, entry, bytes)
-      })
-      .catch(() => {})
-    for (const [path] of [...blobs.values()].flat()) {
-      if (!kept.has(path)) kept.set(path, unknown('its content was in the repository, which does not have it any more'))
-    }
-    return kept
-  }
 }
 
-function entryAfter({ state, stat }: Read, seenAt: number): Entry | undefined {
-  if (!stat || state.kind === 'none' || state.kind === 'folder') return undefined
-  const entry = entryOf(stat, seenAt)
+function entryAfter({ state, facts }: Read, seenAt: number): Entry | undefined {
+  if (!facts || state.kind === 'none' || state.kind === 'folder') return undefined
+  const entry = entryOf(facts, seenAt)
   if (state.kind === 'link') return { ...entry, target: state.target }
   return state.kind === 'file' ? { ...entry, hash: state.hash } : { ...entry, why: state.why }
 }
@@ -327,40 +267,9 @@ function withoutRace({ racy: _, ...entry }: Entry): Entry {
 /** Only the facts are other ones. */
 function isUnchanged(old: Entry, { state, bytes }: Read): boolean {
   if (state.kind === 'link') return old.target === state.target
-  if (state.kind !== 'file' || old.mode !== state.mode || old.size !== state.size) return false
+  if (state.kind !== 'file' || old.facts.mode !== state.mode || old.facts.size !== state.size) return false
   if (old.hash) return old.hash === state.hash
   return !!old.blob && !!bytes && blobId(bytes, old.blob.length) === old.blob
-}
-
-function inTree(root: string, path: string): Stats | undefined {
-  const full = join(root, path)
-  return isReached(root, full) ? lookUp(full) : undefined
-}
-
-function folderChanges(before: TreeIndex, listing: TreeListing, root: string): Change[] {
-  const changes: Change[] = []
-  for (const [path, mode] of before.folders) {
-    const stat = listing.folders.get(path) ?? inTree(root, path)
-    const was = { kind: 'folder', mode } as const
-    if (!stat) changes.push({ path, before: was, after: NONE })
-    else if (stat.isDirectory() && permissions(stat) !== mode) {
-      changes.push({ path, before: was, after: { kind: 'folder', mode: permissions(stat) } })
-    }
-  }
-  for (const [path, stat] of listing.folders) {
-    if (before.folders.has(path) || !wasAbsent(before, path)) continue
-    changes.push({ path, before: NONE, after: { kind: 'folder', mode: permissions(stat) } })
-  }
-  return changes.filter(({ path }) => path !== '')
-}
-
-/** A look that was cut short does not forget what an earlier one has seen. */
-function foldersAfter(before: TreeIndex, listing: TreeListing, root: string): Map<string, number> {
-  const folders = new Map([...listing.folders].map(([path, stat]) => [path, permissions(stat)]))
-  for (const [path, mode] of before.folders) {
-    if (!folders.has(path) && inTree(root, path)?.isDirectory()) folders.set(path, mode)
-  }
-  return folders
 }
 
 function reasons(files: ReadonlyMap<string, Entry>): string[] {

@@ -1,8 +1,7 @@
 /** Walks a folder without following links, and without what nobody wants back. */
 
-import { readdirSync, type Stats } from 'node:fs'
-import { join } from 'node:path'
-import { lookUp } from './look.ts'
+import { readdirSync } from 'node:fs'
+import { type Facts, lookUp } from './look.ts'
 import { pathText, toPath } from './path-text.ts'
 
 export interface TreeLimits {
@@ -12,9 +11,9 @@ export interface TreeLimits {
 
 export interface TreeListing {
   /** Regular files and links, by path from the root. */
-  readonly files: Map<string, Stats>
+  readonly files: Map<string, Facts>
   /** Folders whose entries were all seen; the root is ''. */
-  readonly folders: Map<string, Stats>
+  readonly folders: Map<string, Facts>
   /** What is there and was left out: ignored, another repository, no regular file. */
   readonly skipped: Set<string>
   /** In words, what was not seen. */
@@ -41,11 +40,11 @@ export async function listTree(
 ): Promise<TreeListing> {
   const listing: TreeListing = { files: new Map(), folders: new Map(), skipped: new Set(), notes: [] }
   const top = lookUp(root)
-  if (!top?.isDirectory()) return listing
-  const queue: [path: string, stat: Stats][] = [['', top]]
+  if (top?.kind !== 'folder') return listing
+  const queue: [path: string, facts: Facts][] = [['', top]]
   const startedAt = performance.now()
   let breath = startedAt
-  for (const [at, [path, stat]] of queue.entries()) {
+  for (const [at, [path, facts]] of queue.entries()) {
     const now = performance.now()
     if (now - breath > SLICE_MS) {
       await new Promise(setImmediate)
@@ -58,7 +57,7 @@ export async function listTree(
       for (const [unseen] of queue.slice(at)) listing.skipped.add(unseen)
       return listing
     }
-    const names = namesIn(join(root, path))
+    const names = namesIn(path ? `${root}/${path}` : root)
     if (!names) {
       listing.notes.push(`${path || 'the folder'} cannot be listed`)
       listing.skipped.add(path)
@@ -70,12 +69,12 @@ export async function listTree(
     }
     for (const { name, folder } of names) {
       const inner = path ? `${path}/${name}` : name
-      const found = wanted.keeps(inner, name, folder) ? lookUp(join(root, inner)) : undefined
-      if (found?.isDirectory()) queue.push([inner, found])
-      else if (found?.isFile() || found?.isSymbolicLink()) listing.files.set(inner, found)
+      const found = wanted.keeps(inner, name, folder) ? lookUp(`${root}/${inner}`) : undefined
+      if (found?.kind === 'folder') queue.push([inner, found])
+      else if (found && found.kind !== 'other') listing.files.set(inner, found)
       else listing.skipped.add(inner)
     }
-    listing.folders.set(path, stat)
+    listing.folders.set(path, facts)
   }
   return listing
 }

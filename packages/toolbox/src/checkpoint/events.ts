@@ -27,6 +27,8 @@ declare module '@cambium/session' {
       readonly callId?: string
       readonly files: readonly LeftFile[]
       readonly done?: boolean
+      /** What was not looked at. */
+      readonly notes?: readonly string[]
       readonly since?: number
     }
     /** Before a command: the whole folder was seen. Without `snapshot` it could not be, and `notes` says why. */

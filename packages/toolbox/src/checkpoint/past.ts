@@ -55,6 +55,7 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
     if (event.type === KEPT) kept(event.data.files, later)
     else if (event.type === LEFT) {
       left(event.data.files, later)
+      if (later) for (const note of event.data.notes ?? []) notices.add(`turn ${event.data.turn}: ${note}`)
       if (event.data.done && event.data.callId) watched.delete(event.data.callId)
     } else {
       const { turn, callId, snapshot, notes = [] } = event.data

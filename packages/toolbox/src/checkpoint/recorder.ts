@@ -137,7 +137,7 @@ export class Recorder {
     if (started.data.snapshot === this.history.snapshot) return
     const { cutOff } = pastAt(this.session.events(), [], this.session.seq)
     if (!cutOff || !(await this.history.recall(cutOff.snapshot))) return
-    const changes = await this.history.changes(() => true)
+    const { changes } = await this.history.changes(() => true)
     const { turn, callId, seq: since } = cutOff
     const kept = changes.flatMap(({ path, before }): KeptFile[] => (before ? [{ path, ...before }] : []))
     for (const files of inPieces(kept)) this.session.append(KEPT, { turn, callId, files, since })
@@ -148,13 +148,15 @@ export class Recorder {
 
   private async tell({ turn, callId, touched, watched }: FileCall): Promise<void> {
     const left = new Map<string, LeftFile>()
+    let unseen: readonly string[] = []
     if (watched) {
-      const changes = await this.history.changes(path => !this.isKept(turn, path))
+      const { changes, notes } = await this.history.changes(path => !this.isKept(turn, path))
       const kept = changes.flatMap(({ path, before }): KeptFile[] => {
         return before && !this.isKept(turn, path) ? [{ path, ...before }] : []
       })
       for (const files of inPieces(kept)) this.session.append(KEPT, { turn, callId, files })
       for (const { path, after } of changes) left.set(path, { path, ...after })
+      unseen = notes
     }
     for (const path of touched) left.set(path, { path, ...this.history.state(path) })
     const known = this.turnFold().left
@@ -163,7 +165,8 @@ export class Recorder {
       return !before || !sameState(stateOf(before), stateOf(file))
     })
     for (const files of inPieces(told)) this.session.append(LEFT, { turn, callId, files })
-    if (watched) this.session.append(LEFT, { turn, callId, files: [], done: true })
+    const notes = unseen.length ? { notes: unseen } : {}
+    if (watched) this.session.append(LEFT, { turn, callId, files: [], done: true, ...notes })
   }
 
   private isKept(turn: number, path: string): boolean {

@@ -85,9 +85,10 @@ async function withCutOff(
     return { targets, notices: [`turn ${cutOff.turn}: what a command changed that was cut off is not known`] }
   }
   const all = new Map(targets.map(target => [target.path, target]))
-  for (const { path, before, after } of await history.changes(path => !all.has(path))) {
+  const { changes, notes } = await history.changes(path => !all.has(path))
+  for (const { path, before, after } of changes) {
     const target = all.get(path)?.target ?? before
     if (target) all.set(path, { path, target, known: after })
   }
-  return { targets: [...all.values()], notices: [] }
+  return { targets: [...all.values()], notices: [...notes] }
 }
