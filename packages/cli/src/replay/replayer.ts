@@ -1,21 +1,20 @@
 /** Takes a fresh agent through what was recorded: the same input, the same answers, the same results, the real loop. */
 
-import type { Agent, AgentHandle } from '@cambium/agent'
 import type { Context } from '@cambium/core'
-import { ReplayAdapter, recordedAnswers, recordedSummaries } from '@cambium/llm/replay'
 import { isIntact, type SessionEvent, type StoredSession } from '@cambium/session'
 import type { ToolExecution, ToolResult } from '@cambium/tools'
 import { usageError } from '../flags.ts'
 import { type Comparable, Comparison, Reader } from './compare.ts'
 import { type RecordedTurn, type Recording, readRecording } from './recording.ts'
 import type { ReplayReport } from './render.ts'
+import { Stage } from './stage.ts'
 import {
   causeOf,
   failed,
   howItEnded,
-  lastHeader,
   Nobody,
   nothing,
+  PROVIDER,
   type Recorded,
   resultsOf,
   resultText,
@@ -32,9 +31,6 @@ export interface ReplayOptions {
   readonly progress: (text: string) => void
 }
 
-/** Stands in the tree for the models that were asked then: their providers need neither be mounted nor have a key. */
-const PROVIDER = 'cambium-replay'
-
 /** Results of calls that had not come to their end. */
 const CUT = new Set(['ABORTED', 'ABORTED_BEFORE_DISPATCH', 'TOOL_NOT_STARTED', 'TOOL_OUTCOME_UNKNOWN'])
 /** Results of calls whose tool was not reached. */
@@ -45,18 +41,13 @@ export class Replayer {
   private readonly stored: StoredSession
   private readonly options: ReplayOptions
   private readonly recording: Recording
-  private readonly comparables: readonly Comparable[]
+  /** By the seq at which a turn begins. */
+  private readonly expected: ReadonlyMap<number, readonly Comparable[]>
   private readonly results: ReadonlyMap<string, Recorded>
   private readonly comparison = new Comparison()
   private readonly notes: string[] = []
   private readonly startedAt = performance.now()
-  /** Where messages of the recording stand in the replay. */
-  private readonly places = new Map<number, number>()
-  private seeded = 0
-  private adapter!: ReplayAdapter
-  private reader!: Reader
-  private handle: AgentHandle | undefined
-  private agent: Agent | undefined
+  private readonly stage: Stage
   private current: RecordedTurn | undefined
   private broken: RecordedTurn | undefined
   private turns = 0
@@ -70,8 +61,8 @@ export class Replayer {
     this.options = options
     const { events, header } = stored
     this.recording = readRecording(events)
-    const reader = new Reader(header.id)
-    this.comparables = events.flatMap(event => reader.read(event) ?? []).filter(item => this.counts(item))
+    this.expected = this.expectedOf(header.id)
+    this.stage = new Stage(ctx, stored, () => this.breakOff())
     this.results = resultsOf(events)
   }
 
@@ -81,7 +72,7 @@ export class Replayer {
     const chosen = this.chosen()
     if (this.recording.open) this.notes.push('the last turn has no end yet and is left out')
     this.listen()
-    const stop = () => this.agent?.cancel({ by: 'user', reason: 'stopped' })
+    const stop = () => this.stage.agent?.cancel({ by: 'user', reason: 'stopped' })
     signal.addEventListener('abort', stop)
     try {
       let before: RecordedTurn | undefined
@@ -91,11 +82,11 @@ export class Replayer {
         if (this.comparison.divergence || signal.aborted) break
         this.turns++
         before = turn
-        if (turn.brokenOff) await this.leave()
+        if (turn.brokenOff) await this.stage.leave()
       }
     } finally {
       signal.removeEventListener('abort', stop)
-      await this.leave()
+      await this.stage.leave()
     }
     return this.report()
   }
@@ -128,101 +119,53 @@ export class Replayer {
     }
   }
 
+  private expectedOf(id: string): Map<number, Comparable[]> {
+    const { events, turns } = this.recording
+    const reader = new Reader(id)
+    let next = 0
+    return new Map(
+      turns.map(({ from, to }) => {
+        const own: Comparable[] = []
+        for (; next <= to; next++) {
+          const item = reader.read(events[next]!)
+          if (item && next >= from && this.counts(item)) own.push(item)
+        }
+        return [from, own]
+      }),
+    )
+  }
+
   private counts({ noun }: Comparable): boolean {
     return this.options.headers || noun !== 'a request'
   }
 
-  // The agent ------------------------------------------------------------------------------------------------------
-
-  /** An agent that stands where the recorded one stood when `turn` began. */
+  /** The agent stands where the recorded one stood when `turn` began. */
   private async ready(turn: RecordedTurn, before: RecordedTurn | undefined): Promise<void> {
-    if (!this.handle) return this.open(before || this.options.turn !== undefined ? turn.from : 0)
+    const { stage } = this
+    if (!stage.agent) return stage.open(before || this.options.turn !== undefined ? turn.from : 0)
     const between = this.recording.events.slice(before ? before.to + 1 : 0, turn.from)
-    if (between.some(({ type }) => type === 'session/resumed')) await this.resume()
+    if (between.some(({ type }) => type === 'session/resumed')) await stage.resume()
     for (const event of between) {
-      if (event.type !== 'context/replaced' || !isIntact(event) || this.replace(event)) continue
-      // By hand, in a place that the replay does not have.
-      await this.leave()
-      return this.open(turn.from)
+      if (event.type !== 'context/replaced' || !isIntact(event) || stage.replace(event)) continue
+      await stage.leave()
+      return stage.open(turn.from)
     }
-  }
-
-  private async open(seeded: number): Promise<void> {
-    const { ctx } = this
-    const { events } = this.recording
-    const { cwd } = this.stored.header
-    this.seeded = seeded
-    this.places.clear()
-    const left = [...lastHeader(events.slice(0, seeded)), ...events.slice(seeded)]
-    this.adapter = new ReplayAdapter(left, {
-      provider: PROVIDER,
-      summaries: recordedSummaries(left),
-      interrupted: () => this.breakOff(),
-    })
-    const seed = seeded ? { seed: events.slice(0, seeded) } : {}
-    const model = `${PROVIDER}/recorded`
-    this.handle = await ctx.agents.create({ cwd, model, ...seed, setup: agent => this.setUp(agent) })
-  }
-
-  /** What was taken up in another process then is taken up from the store now. */
-  private async resume(): Promise<void> {
-    const { ctx, agent, handle } = this
-    if (!agent || !handle || !ctx.get('sessionPersistence')) return
-    await handle.dispose()
-    this.handle = await ctx.agents.resume(agent.id, { setup: resumed => this.setUp(resumed) })
-  }
-
-  private setUp(agent: Agent): void {
-    this.agent = agent
-    this.reader = new Reader(agent.id)
-    const { adapter, recording } = this
-    const providers = new Set(recordedAnswers(recording.events).map(({ config }) => config.provider))
-    for (const provider of providers) agent.ctx.llm.registerAdapter(provider, adapter)
-    const { tools } = agent.ctx
-    for (const { name } of tools.schemas(agent)) {
-      const { output, ...tool } = tools.get(name, agent) ?? {}
-      // The log has no values that could be held against a schema.
-      if (output && 'execute' in tool) tools.register(tool as Parameters<typeof tools.register>[0])
-    }
-  }
-
-  private async leave(): Promise<void> {
-    const { handle } = this
-    this.handle = undefined
-    this.agent = undefined
-    await handle?.dispose()
-  }
-
-  private replace(event: SessionEvent<'context/replaced'>): boolean {
-    const [from, to] = [event.data.from, event.data.to].map(seq => this.placeOf(seq))
-    if (from === undefined || to === undefined) return false
-    try {
-      const placed = this.agent!.session.append('context/replaced', { ...event.data, from, to })
-      this.places.set(event.seq, placed.seq)
-      return true
-    } catch {
-      // The messages do not stand there any more: what was recorded is taken over instead.
-      return false
-    }
-  }
-
-  private placeOf(seq: number): number | undefined {
-    return this.places.get(seq) ?? (seq < this.seeded ? seq : undefined)
   }
 
   // A turn ---------------------------------------------------------------------------------------------------------
 
   private async play(turn: RecordedTurn): Promise<void> {
-    const { agent, comparison } = this
+    const { comparison } = this
+    const { agent } = this.stage
     if (!agent) return
     this.current = turn
-    const own = this.comparables.filter(({ seq }) => seq >= turn.from && seq <= turn.to)
+    const own = this.expected.get(turn.from) ?? []
     comparison.expect(own.filter(item => !(turn.brokenOff && item.noun === 'the end of the turn')))
     this.deliver(turn, 1)
     if (agent.status === 'idle') {
       this.notes.push(`turn ${turn.turn} was begun by nobody who could be asked again: it is taken over as it is`)
       comparison.mute()
-      await this.leave()
+      await this.stage.leave()
       return
     }
     await agent.whenIdle()
@@ -232,14 +175,18 @@ export class Replayer {
 
   /** What came from outside for a step, in its order. */
   private deliver(turn: RecordedTurn, step: number): void {
-    const { agent } = this
+    const { agent } = this.stage
+    if (!agent) return
+    const there = agent.pending().map(({ content }) => JSON.stringify(content))
     for (const { message, given, target } of turn.inputs.get(step) ?? []) {
-      if (!agent || !given) continue
-      const text = JSON.stringify(message.content)
+      if (!given) continue
       const fromPlugin = message.source.kind === 'plugin'
       // Who gave it then may have given it again.
-      if (fromPlugin && agent.pending().some(one => one.id !== message.id && JSON.stringify(one.content) === text))
+      const again = fromPlugin ? there.indexOf(JSON.stringify(message.content)) : -1
+      if (again >= 0) {
+        there.splice(again, 1)
         continue
+      }
       if (step === 1 && target === 'next-turn') agent.followup(message)
       else if (fromPlugin) agent.inject(message)
       else agent.steer(message)
@@ -248,7 +195,8 @@ export class Replayer {
 
   /** Cancels where the recorded turn was cancelled, or where it simply ends. What follows is not compared. */
   private breakOff(): void {
-    const { agent, current, comparison } = this
+    const { current, comparison } = this
+    const { agent } = this.stage
     if (!agent || !current) return
     if (this.broken !== current) {
       const step = agent.session.open.step || current.steps
@@ -265,12 +213,12 @@ export class Replayer {
     const { ctx, comparison } = this
     ctx.llm.registerAdapter(PROVIDER, new Nobody())
     ctx.on('session/event', (session, event) => {
-      if (session === this.agent?.session && event.seq !== undefined) this.hear(event)
+      if (session === this.stage.agent?.session && event.seq !== undefined) this.hear(event)
     })
     // Innermost: what other listeners make of the choice is what is compared.
     ctx.on('agent/request', async (input, next) => {
-      if (input.agent !== this.agent) return next()
-      const answer = this.adapter.upcoming()
+      if (input.agent !== this.stage.agent) return next()
+      const answer = this.stage.adapter.upcoming()
       const { current } = this
       const due = answer && current && answer.turn === current.turn && answer.step === input.step
       if (!due || answer.failure?.code === 'ABORTED') {
@@ -283,31 +231,36 @@ export class Replayer {
     ctx.on(
       'agent/request-error',
       async (input, next) => {
-        if (input.agent !== this.agent) return next()
+        if (input.agent !== this.stage.agent) return next()
         // Nobody waits for a provider here; only what shortens the conversation has to be done.
         if (input.failure.code === 'CONTEXT_WINDOW_EXCEEDED') await next()
-        const answer = this.adapter.upcoming()
+        const answer = this.stage.adapter.upcoming()
         return { kind: answer?.turn === input.turn && answer.step === input.step ? 'retry' : 'fail' }
       },
       { prepend: true },
     )
     ctx.on('tools/execute', async (exec, next) => {
-      return exec.agent === undefined || exec.agent !== this.agent ? next() : this.answer(exec, next)
+      return exec.agent === undefined || exec.agent !== this.stage.agent ? next() : this.answer(exec, next)
     })
     // Nothing goes out: no title, no child, no plugin of one's own.
-    ctx.on('llm/stream', (request, next) => (this.agent && request.scope === this.agent ? next() : nothing()), {
-      prepend: true,
-    })
+    ctx.on(
+      'llm/stream',
+      (request, next) => (this.stage.agent && request.scope === this.stage.agent ? next() : nothing()),
+      {
+        prepend: true,
+      },
+    )
     ctx.effect(() => () => comparison.mute(), 'replay')
   }
 
   private hear(event: SessionEvent): void {
-    const { current, comparison, agent } = this
-    const came = this.reader.read(event)
+    const { current, comparison } = this
+    const { agent } = this.stage
+    const came = this.stage.reader.read(event)
     if (!current || !agent) return
     if (came && this.counts(came)) {
       const expected = comparison.take(came)
-      if (expected) this.places.set(expected.seq, event.seq)
+      if (expected) this.stage.place(expected.seq, event.seq)
       if (comparison.divergence) agent.cancel({ by: 'user', reason: 'the replay parts from the recording' })
     }
     if (event.type === 'assistant/message') {
@@ -322,7 +275,7 @@ export class Replayer {
 
   private async answer(exec: ToolExecution, next: () => Promise<ToolResult>): Promise<ToolResult> {
     const { current } = this
-    const step = this.agent?.session.open.step ?? 0
+    const step = this.stage.agent?.session.open.step ?? 0
     const recorded = this.results.get(exec.callId)
     const code = recorded?.error?.code
     if (!recorded || (code && CUT.has(code))) {
@@ -356,6 +309,6 @@ export class Replayer {
   private part(step: number, what: string, expected?: string): void {
     const turn = this.current?.turn ?? 0
     this.comparison.diverge({ turn, step, what, ...(expected === undefined ? {} : { expected }) })
-    this.agent?.cancel({ by: 'user', reason: 'the replay parts from the recording' })
+    this.stage.agent?.cancel({ by: 'user', reason: 'the replay parts from the recording' })
   }
 }

@@ -6,6 +6,9 @@ import { isIntact, type SessionEvent, type SessionEventMap } from '@cambium/sess
 import type { ToolResult } from '@cambium/tools'
 import type { RecordedTurn } from './recording.ts'
 
+/** Stands in the tree for the models that were asked then: their providers need neither be mounted nor have a key. */
+export const PROVIDER = 'cambium-replay'
+
 export type Recorded = SessionEventMap['tool/result']
 
 /** The provider of an agent that nobody has told yet what it is to be asked with. */

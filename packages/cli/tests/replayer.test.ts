@@ -1,0 +1,203 @@
+import type { Agent } from '@cambium/agent'
+import { createUserMessage } from '@cambium/llm'
+import type { SessionEvent, StoredSession } from '@cambium/session'
+import {
+  type BootedTree,
+  bootTree,
+  call,
+  type FakeAnswer,
+  type FakeReply,
+  fail,
+  fakeModel,
+  say,
+} from '@cambium/testkit'
+import { defineTool, toolResult } from '@cambium/tools'
+import fc from 'fast-check'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Replayer, type ReplayOptions } from '../src/replay/replayer.ts'
+
+const TREE = `
+- name: '@cambium/llm'
+- name: '@cambium/session'
+- name: '@cambium/tools'
+- name: '@cambium/agent'
+- { name: '@cambium/agent/loop', config: { model: fake/model, persona: You are under test. } }
+`
+
+const trees: BootedTree[] = []
+afterEach(async () => {
+  for (const tree of trees.splice(0)) await tree.dispose()
+})
+
+async function boot(more = ''): Promise<BootedTree> {
+  const tree = await bootTree(TREE + more)
+  trees.push(tree)
+  return tree
+}
+
+const user = (text: string) => createUserMessage({ content: text, source: { kind: 'user' } })
+const aside = (text: string) => createUserMessage({ content: text, source: { kind: 'plugin', plugin: 'test' } })
+
+/** The same tools in both trees; what they do counts only in one. */
+function offerTools({ ctx }: BootedTree): { ran: string[] } {
+  const ran: string[] = []
+  const offer = (name: string, execute: (args: never, exec: never) => unknown, more: object = {}) => {
+    const body = (args: never, exec: never) => {
+      ran.push(name)
+      return execute(args, exec)
+    }
+    ctx.tools.register(defineTool({ name, description: name, parameters: {}, ...more, execute: body as never }))
+  }
+  const safe = { readOnly: true, isConcurrencySafe: () => true }
+  offer('look', () => `looked ${'at '.repeat(ran.length)}`, safe)
+  offer('work', () => toolResult({ value: 1, content: 'worked', meta: { kind: 'work' } }))
+  offer('break', () => {
+    throw new Error('broken')
+  })
+  offer('note', (_args, exec: { deferContext(message: unknown): void }) => {
+    exec.deferContext(aside('a note'))
+    return 'noted'
+  })
+  offer('finish', (_args, exec: { concludeTurn(): void }) => {
+    exec.concludeTurn()
+    return 'finished'
+  })
+  ctx.tools.register({
+    name: 'typed',
+    description: 'typed',
+    parameters: { type: 'object' },
+    output: { type: 'object', required: ['a'] },
+    execute: () => {
+      ran.push('typed')
+      return { a: 1 }
+    },
+  } as never)
+  return { ran }
+}
+
+type Turn = readonly ((agent: () => Agent) => FakeReply)[]
+
+async function record(turns: readonly Turn[]): Promise<StoredSession> {
+  const tree = await boot()
+  offerTools(tree)
+  let agent: Agent
+  const model = fakeModel(tree.ctx, [])
+  const handle = await tree.ctx.agents.create({ cwd: '/' })
+  agent = handle.agent
+  for (const [index, turn] of turns.entries()) {
+    model.push(...turn.map(step => step(() => agent)), say('over'), say('and over'), say('and out'))
+    agent.followup(user(`task ${index}`))
+    await agent.whenIdle()
+    // What the turn did not ask for is not the next one's.
+    while (model.left) (model as unknown as { replies: unknown[] }).replies.shift()
+  }
+  return { header: agent.session.header, events: [...agent.session.events()], notices: [] }
+}
+
+async function replay(stored: StoredSession, options: Partial<ReplayOptions> = {}, more = '') {
+  const tree = await boot(more)
+  const { ran } = offerTools(tree)
+  const { signal } = new AbortController()
+  const progress = () => {}
+  const replayer = new Replayer(tree.ctx, stored, { runTools: false, headers: true, signal, progress, ...options })
+  return { report: await replayer.run(), ran, tree }
+}
+
+const steer = (reply: FakeAnswer) => (agent: () => Agent) => () => {
+  agent().steer(user('one more thing'))
+  agent().inject(aside('by the way'))
+  return reply
+}
+const cancelled = (reply: FakeAnswer) => (agent: () => Agent) => () => {
+  agent().cancel({ by: 'user', reason: 'enough' })
+  return reply
+}
+const plain = (reply: FakeReply) => () => reply
+const many = (...names: string[]): FakeAnswer => ({ calls: names.map(name => ({ name })) })
+
+const step = fc.oneof(
+  fc.constantFrom('look', 'work', 'break', 'note', 'finish', 'typed', 'absent').map(name => plain(call(name))),
+  fc.constantFrom(many('look', 'look', 'work'), many('note', 'note', 'break')).map(plain),
+  fc
+    .constantFrom<FakeAnswer>(
+      say('text', { inputTokens: 5, outputTokens: 1 }),
+      { reasoning: 'hm', text: 'thought' },
+      { text: 'cut', finish: 'max-tokens' },
+      { ...call('work'), finish: 'max-tokens' },
+      { text: 'no', finish: 'refusal' },
+      { ...fail('SERVER'), usage: { inputTokens: 3 } },
+      { text: 'half', ...fail('TRANSPORT') },
+      call('look', '{"half'),
+    )
+    .map(plain),
+  fc.constantFrom(call('look'), say('and')).map(steer),
+  fc.constantFrom<FakeAnswer>(call('work'), say('stopped'), { hang: true, text: 'half' }).map(cancelled),
+)
+
+describe('any history', () => {
+  it('is replayed as it was recorded, without running a tool', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { minLength: 1, maxLength: 3 }),
+        async turns => {
+          const stored = await record(turns)
+          const { report, ran } = await replay(stored)
+          expect(report.divergence).toBeUndefined()
+          expect(report).toMatchObject({ same: true, turns: turns.length })
+          expect(ran).toEqual([])
+          for (const tree of trees.splice(0)) await tree.dispose()
+        },
+      ),
+      { numRuns: 40 },
+    )
+  }, 60_000)
+})
+
+describe('a replay', () => {
+  const results = (events: readonly SessionEvent[]) => events.filter(({ type }) => type === 'tool/result')
+
+  it('runs what changes nothing where that is asked for, and names the first other answer', async () => {
+    const stored = await record([[plain(call('look')), plain(call('work')), plain(call('look'))]])
+    const { report, ran } = await replay(stored, { runTools: true })
+    expect(ran).toEqual(['look', 'look'])
+    expect(report.divergence).toMatchObject({
+      step: 3,
+      expected: 'success\nlooked at at at ',
+      came: 'success\nlooked at at ',
+    })
+    expect(results(stored.events)).toHaveLength(3)
+  })
+
+  it('names a message that did not come again, one that was not there, and a request too many', async () => {
+    const quiet = await record([[plain(say('a'))], [plain(say('b'))]])
+    const loud = `
+- name: ${JSON.stringify(NOTES)}
+`
+    const { report } = await replay(quiet, {}, loud)
+    expect(report.divergence).toMatchObject({ turn: 1, step: 1, what: 'who a message is from', came: 'plugin notes' })
+    const cut = quiet.events.filter(({ type }) => type !== 'assistant/message')
+    const numbered = cut.map((event, seq) => ({ ...event, seq })) as SessionEvent[]
+    const { report: more } = await replay({ ...quiet, events: numbered })
+    expect(more.divergence).toMatchObject({ turn: 1, what: 'a request that was not recorded' })
+  })
+
+  it('ends when it is told to, and leaves nothing behind', async () => {
+    const stored = await record([[plain(call('work'))], [plain(say('b'))]])
+    const stop = new AbortController()
+    const { report, tree } = await replay(stored, { signal: stop.signal, progress: () => stop.abort() })
+    expect(report).toMatchObject({ same: false, turns: 0 })
+    expect(tree.ctx.sessions.list()).toEqual([])
+    expect(tree.ctx.agents.list()).toEqual([])
+  })
+})
+
+/** A plugin that adds a message to each turn. */
+const NOTES = `data:text/javascript,${encodeURIComponent(`
+export const name = 'notes'
+export function apply(ctx) {
+  ctx.on('agent/pre-step', async (input, next) => {
+    const decision = await next()
+    const message = { id: 'gap' + input.turn + input.step, role: 'user', content: [{ type: 'text', text: 'Mind the gap.' }], source: { kind: 'plugin', plugin: 'notes' } }
+    return decision.kind === 'enter' ? { ...decision, messages: [message, ...decision.messages] } : decision
+  })
+}`)}`
