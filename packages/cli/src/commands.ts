@@ -11,8 +11,8 @@ export interface Command {
 }
 
 export interface CommandModule {
-  /** What `--help` prints. */
-  help(): string
+  /** What `--help` prints; `argv` is the rest of the command line. */
+  help(argv: readonly string[]): string
   /** Resolves with the exit code. @throws `CLI_USAGE` for a mistake on the command line */
   run(argv: readonly string[], host: Host): Promise<number>
 }
@@ -32,6 +32,16 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     summary: 'store the keys of providers, list and remove them, log in and out',
     usage: 'cambium auth [flags] set|list|remove|login|logout [provider|NAME]',
     load: () => import('./auth/command.ts'),
+  },
+  sessions: {
+    summary: 'list and show what was said before, go back to it, copy, delete, export',
+    usage: 'cambium sessions [flags] list|show|search|fork|rewind|delete|prune|export|import [id]',
+    load: () => import('./sessions/command.ts'),
+  },
+  replay: {
+    summary: 'take a session through the loop once more, and say where it goes another way',
+    usage: 'cambium replay [flags] [session]',
+    load: () => import('./replay/command.ts'),
   },
   config: {
     summary: 'show the tree that it mounts here, and where each value comes from',

@@ -20,7 +20,7 @@ export async function main(argv: readonly string[], host: Host = processHost): P
   try {
     if (command) {
       const module = await command.load()
-      if (asksForHelp(rest)) return print(host, module.help())
+      if (asksForHelp(rest)) return print(host, module.help(rest))
       return await module.run(rest, host)
     }
     if (name === '--help' || name === '-h' || name === 'help') return print(host, await help(rest))
@@ -46,9 +46,9 @@ function print({ stdout }: Host, text: string): number {
   return EXIT.done
 }
 
-async function help([name = '']: readonly string[]): Promise<string> {
+async function help([name = '', ...rest]: readonly string[]): Promise<string> {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-  if (command) return (await command.load()).help()
+  if (command) return (await command.load()).help(rest)
   return `cambium gives a language model tools, and does work with it in a folder.\n\n${brief(undefined)}`
 }
 

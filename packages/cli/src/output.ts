@@ -39,9 +39,14 @@ export class Stdout {
 
   /** Resolves when the text has left the process, or the reader has. @throws `CLI_STDOUT` when it cannot be written. */
   async write(text: string): Promise<void> {
+    return this.writeSafe(this.stream.isTTY ? escapeCommands(text) : text)
+  }
+
+  /** As {@link write}, of text that may command a terminal: with colours, and nothing in it that is not ours. */
+  async writeSafe(text: string): Promise<void> {
     if (text && !this.error)
       await new Promise<void>(resolve =>
-        this.stream.write(this.stream.isTTY ? escapeCommands(text) : text, error => {
+        this.stream.write(text, error => {
           if (error) this.fail(error)
           resolve()
         }),

@@ -1,9 +1,11 @@
 /** What the agent is doing, on a terminal: a line for each call, and one redrawn line with time and tokens. */
 
+import type {} from '@cambium/agent/compaction'
 import type { JsonValue } from '@cambium/core'
 import { addUsage, type TokenUsage, textOf } from '@cambium/llm'
 import type { LiveEvent, SessionEvent } from '@cambium/session'
 import pc from 'picocolors'
+import { callText, exitOf } from './call-text.ts'
 import { NO_USAGE, type Outcome, POLICY_CODES } from './outcome.ts'
 import { count, duration, oneLine, plural } from './printable.ts'
 import type { StatusLine } from './status-line.ts'
@@ -111,6 +113,14 @@ export class Progress {
       case 'tool/result':
         this.result(event.data)
         break
+      case 'compaction/started':
+        this.activity = 'making the conversation shorter'
+        break
+      case 'compaction/ended':
+        this.waiting = undefined
+        this.activity = 'thinking'
+        this.compacted(event.data)
+        break
       case 'turn/end':
         this.waiting = undefined
         this.activity = 'finishing'
@@ -159,6 +169,13 @@ export class Progress {
     if (speech) this.line.print(this.color.dim(oneLine(speech.replace(/\s+/g, ' '), MAX_SPEECH)))
   }
 
+  private compacted({ tier, before, after, error, spent = [] }: SessionEvent<'compaction/ended'>['data']) {
+    for (const { usage } of spent) this.usage = addUsage(this.usage, usage)
+    const { dim } = this.color
+    if (error) this.line.print(dim(oneLine(`no summary of the conversation: ${error.message}`, MAX_SPEECH)))
+    if (tier) this.line.print(dim(`the conversation is shorter: ${count(before)} tokens before, ${count(after)} now`))
+  }
+
   private result(data: SessionEvent<'tool/result'>['data']) {
     const [block] = data.message.content
     if (block?.type !== 'tool-result') return
@@ -175,16 +192,7 @@ export class Progress {
   }
 
   private describe(name: string, json: string): string {
-    const args = parse(json)
-    let text: string | undefined
-    try {
-      text = args === undefined ? undefined : this.present(name, args)
-    } catch {
-      // Presenters are plugins' code and may stumble over arguments that no schema has passed yet.
-    }
-    // Some presenters begin with the tool's name, which stands in front already.
-    if (text?.startsWith(`${name} `)) text = text.slice(name.length + 1)
-    const rest = oneLine(text ?? briefly(args) ?? json, MAX_CALL)
+    const rest = callText(name, json, args => this.present(name, args), MAX_CALL)
     return `${this.color.bold(oneLine(name, 64))} ${rest}`
   }
 
@@ -216,30 +224,6 @@ function tokens(usage: TokenUsage, streamed = 0): string {
   const input = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens
   const output = usage.outputTokens + Math.ceil(streamed / 4)
   return input + output ? `${count(input)} tokens in, ${count(output)} out` : ''
-}
-
-function parse(json: string): JsonValue | undefined {
-  try {
-    return JSON.parse(json || '{}') as JsonValue
-  } catch {
-    return undefined
-  }
-}
-
-/** The first text among the arguments: a path, a command or a pattern, as a rule. */
-function briefly(args: JsonValue | undefined): string | undefined {
-  if (typeof args !== 'object' || args === null || Array.isArray(args)) return undefined
-  const values = Object.values(args)
-  const text = values.find(value => typeof value === 'string')
-  return typeof text === 'string' ? text : values.length ? JSON.stringify(args) : ''
-}
-
-/** A program that ended badly has been run in good order, and is no failed call; a person wants to see it all the same. */
-function exitOf(meta: JsonValue | undefined): string {
-  const { exitCode, signal, timedOut } = (meta ?? {}) as { exitCode?: unknown; signal?: unknown; timedOut?: unknown }
-  if (timedOut === true) return 'timed out'
-  if (typeof signal === 'string') return `ended by ${signal}`
-  return typeof exitCode === 'number' && exitCode !== 0 ? `exit code ${exitCode}` : ''
 }
 
 function textIn(content: readonly { type: string; text?: string }[]): string {

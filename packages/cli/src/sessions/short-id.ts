@@ -1,6 +1,8 @@
 /** Ids that are short enough to be typed, and fit no other session. */
 
 const SHORTEST = 8
+/** An id of this length is short enough as it is. */
+const SHORT = 16
 
 /** `20261130-141503-k3f9qa`: what tells them apart stands at the end. */
 const DATED = /^\d{8}-(\d{6}-([a-z0-9]{6}))$/
@@ -20,6 +22,7 @@ export function shortIds(all: readonly { readonly id: string }[]): (id: string) 
     return starting + ending
   }
   return id => {
+    if (id.length <= SHORT) return id
     for (const part of candidates(id)) if (looksLikeId(part) && fits(part) === 1) return part
     return id
   }

@@ -1,0 +1,114 @@
+/** `cambium sessions search`: where something was said. */
+
+import { HarnessError } from '@cambium/core'
+import { EXIT } from '../exit-code.ts'
+import { usageError } from '../flags.ts'
+import { escapeControls, plural } from '../printable.ts'
+import { since } from './amounts.ts'
+import { shortIds } from './short-id.ts'
+import type { Colors, SessionsWork } from './work.ts'
+
+/** What is needed of `ctx.sessionSearch`. */
+interface SessionSearch {
+  search(
+    query: string,
+    options?: {
+      cwd?: string
+      limit?: number
+      signal?: AbortSignal
+      onProgress?: (done: number, all: number) => void
+    },
+  ): Promise<{ hits: readonly Hit[]; indexed: number; notices: readonly string[] }>
+  rebuild(options?: {
+    signal?: AbortSignal
+    onProgress?: (done: number, all: number) => void
+  }): Promise<{ sessions: number }>
+}
+
+interface Hit {
+  readonly id: string
+  readonly seq: number
+  readonly time: number
+  readonly role: 'user' | 'assistant' | 'tool' | 'title'
+  readonly snippet: string
+  readonly matches: readonly (readonly [from: number, to: number])[]
+  readonly title?: string
+}
+
+const SHOWN = 20
+
+export async function run(work: SessionsWork): Promise<number> {
+  const { ctx, config, cwd, surface, ended: signal } = work
+  const index = ctx.get('sessionSearch' as never) as SessionSearch | undefined
+  if (!index) {
+    throw new HarnessError('CLI_NO_SEARCH', 'sessions cannot be searched: the tree mounts no search of sessions', {
+      fix: 'add the row @cambium/session/search; cambium sessions list <words> looks at titles without it',
+    })
+  }
+  const query = config.words.join(' ')
+  if (!query && !config.rebuild) throw usageError('search needs something to look for')
+  const onProgress = (done: number, all: number) => {
+    surface.notes.set(done < all ? `reading sessions · ${done} of ${all}` : '')
+  }
+  try {
+    if (config.rebuild) {
+      const { sessions } = await index.rebuild({ signal, onProgress })
+      work.note(`the index was made anew from ${plural(sessions, 'session')}`)
+      if (!query) return EXIT.done
+    }
+    const { hits, indexed, notices } = await index.search(query, {
+      ...(config.all ? {} : { cwd }),
+      limit: config.limit ?? SHOWN,
+      signal,
+      onProgress,
+    })
+    surface.notes.set('')
+    for (const notice of notices) work.note(`cambium: ${escapeControls(notice)}`)
+    const short = shortIds(await work.store.list())
+    if (config.json) {
+      await work.sayJson({ hits: hits.map(hit => ({ ...hit, short: short(hit.id) })), indexed, notices })
+      return EXIT.done
+    }
+    if (!hits.length) {
+      const where = config.all ? '' : ` of ${escapeControls(cwd)}; --all looks into those of other folders`
+      work.note(`cambium: nothing was found in ${plural(indexed, 'session')}${where}`)
+      return EXIT.done
+    }
+    await work.write(hitLines(hits, short, await work.colors()))
+    return EXIT.done
+  } finally {
+    surface.notes.set('')
+  }
+}
+
+const SPEAKERS = { user: 'you', assistant: 'model', tool: 'tool', title: 'title' } as const
+
+/** A session's hits below its line, in the order they came. */
+function* hitLines(hits: readonly Hit[], short: (id: string) => string, colors: Colors): Generator<string> {
+  const now = Date.now()
+  const sessions = new Map<string, Hit[]>()
+  for (const hit of hits) sessions.set(hit.id, [...(sessions.get(hit.id) ?? []), hit])
+  for (const [id, found] of sessions) {
+    yield `${colors.bold(short(id))}  ${escapeControls(found[0]?.title ?? '')}`.trimEnd()
+    yield '\n'
+    for (const { time, role, snippet, matches } of found) {
+      const facts = `${since(time, now).padStart(12)}  ${SPEAKERS[role].padEnd(5)}`
+      yield `  ${colors.dim(facts)}  ${marked(snippet, matches, colors)}\n`
+    }
+  }
+}
+
+/** Where there are no colours, the match stands between asterisks. */
+function marked(snippet: string, matches: Hit['matches'], colors: Colors): string {
+  let text = ''
+  let at = 0
+  for (const [from, to] of matches) {
+    if (from < at || to > snippet.length) continue
+    const match = escapeControls(snippet.slice(from, to))
+    text +=
+      escapeControls(snippet.slice(at, from)) +
+      (colors.isColorSupported ? colors.bold(colors.yellow(match)) : `*${match}*`)
+    at = to
+  }
+  return text + escapeControls(snippet.slice(at))
+}
