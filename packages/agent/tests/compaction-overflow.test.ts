@@ -287,7 +287,7 @@ describe('what a model is told beside the conversation', () => {
 
 describe('asked by hand', () => {
   it('/compact sums up what there is, however short, with what it is told to keep', async () => {
-    const agent = await start({ window: 100_000, otherwise: talkative })
+    const agent = await start({ otherwise: talkative })
     await say(agent, 'first', 'second', 'third')
     const result = await tree.tree.ctx.commands.run('/compact the name of the valve', agent)
     expect(result?.text).toMatch(/^Compacted: about [\d,]+ tokens before, [\d,]+ now/)

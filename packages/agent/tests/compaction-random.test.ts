@@ -2,7 +2,7 @@
 
 import type {} from '@cambium/agent/compaction'
 import { type AssistantBlock, LlmAdapter, type LlmRequest, type Message, type StreamChunk, textOf } from '@cambium/llm'
-import { contextTokens, foldSurface, type Session, type SessionEvent } from '@cambium/session'
+import { contextTokens, foldSurface, type Session, type SessionEvent, type SessionId } from '@cambium/session'
 import { bootTree } from '@cambium/testkit'
 import type { Agent } from '@cambium/tools'
 import fc from 'fast-check'
@@ -13,8 +13,6 @@ import { ends, readable, unpaired, words } from './compacting.ts'
 const WINDOW = 6_000
 /** What a request may have: the model's answers have 600 of the window. */
 const LIMIT = 5_400
-/** Of each message, where nothing was said: the outgoing normaliser says so. */
-const SLACK = 4
 const ROUTE = { provider: 'wild', model: 'wild' }
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
@@ -145,12 +143,21 @@ function logOf(list: readonly Turn[]): SessionEvent[] {
 
 let tree: Awaited<ReturnType<typeof bootTree>>
 const wild = new Wild()
+/** Of the conversation's requests, when they were made. */
+const sizes: number[] = []
 beforeAll(async () => {
   tree = await bootTree(`${SPINE}
 - { name: '@cambium/llm/retry', config: { maxAttempts: 1 } }
 - { name: '@cambium/agent/compaction' }
 `)
   tree.ctx.llm.registerAdapter('wild', wild)
+  tree.ctx.on('llm/stream', (request, next) => {
+    const session = tree.ctx.sessions.get(request.sessionId as SessionId)
+    const { system = '', tools = [] } = request
+    if (!request.purpose)
+      sizes.push(contextTokens(session!, tree.ctx.llm.meter, { route: ROUTE, system, tools }).tokens)
+    return next()
+  })
 })
 afterAll(() => tree.dispose())
 
@@ -173,8 +180,9 @@ async function checked(agent: Agent, token: string) {
   expect(session.last('turn/end')?.data.reason).toEqual({ kind: 'completed' })
   checkSession(session)
   expect(readable(session).slice(0, before.length)).toEqual(before)
+  for (const size of sizes.splice(0)) expect(size).toBeLessThanOrEqual(LIMIT)
   for (const request of wild.requests.slice(asked)) {
-    expect(tree.ctx.llm.meter.estimate(ROUTE, request)).toBeLessThanOrEqual(LIMIT + SLACK * request.messages.length)
+    expect(tree.ctx.llm.meter.estimate(ROUTE, request)).toBeLessThanOrEqual(WINDOW)
     expect(occurrences(request.messages, token)).toBe(1)
     expect(shown(request)).not.toContain(LATE)
   }

@@ -8,7 +8,7 @@ import type { PromptAssembly } from '../events.ts'
 import { renderPrompt } from '../prompt.ts'
 import type { CompactionResult, Envelope, LearnedWindow } from './contract.ts'
 import type { Engine, Need, Outcome } from './engine.ts'
-import { Ledger, type LedgerEntry } from './ledger.ts'
+import { Ledger, type LedgerEntry, narrower } from './ledger.ts'
 import { type Room, readRefusal, roomOf } from './room.ts'
 import type { Settings } from './settings.ts'
 import { sizeOf } from './size.ts'
@@ -17,6 +17,8 @@ import { sizeOf } from './size.ts'
 const GROWTH = 0.04
 /** Of the size that was refused, where no window was named: what the next request may have. */
 const HALF = 0.5
+/** Tokens of all messages below which there is nothing to make shorter. */
+const LEAST_SAID = 250
 
 export class Keeper {
   private readonly ctx: Context
@@ -63,7 +65,9 @@ export class Keeper {
     if (!room || size <= room.threshold) return
     const entry = this.ledger.of(session)
     const must = size > room.limit
-    if (entry.inVain >= this.settings.attempts) return this.warn(agent, envelope, room)
+    if (entry.inVain >= this.settings.attempts || !this.mayHelp(session, envelope, room.window)) {
+      return this.warn(agent, envelope, room)
+    }
     const mayAsk = this.mayAsk(session, entry, { size, must, threshold: room.threshold })
     const need = { reason: 'pressure', envelope, room, goal: room.threshold, must, mayAsk, level: 1 } as const
     const outcome = await this.run(agent, { ...need, signal })
@@ -88,15 +92,10 @@ export class Keeper {
     const size = sizeOf(session, this.llm, envelope)
     const refused = counted ?? size
     const learned: LearnedWindow = window ? { tokens: window, exact: true } : { tokens: refused, exact: false }
-    const known = this.ledger.learned(session, config)
-    const room = roomOf(
-      config,
-      this.llm.modelInfo(config),
-      window || !known ? learned : narrower(known, learned),
-      this.settings.threshold,
-    )
+    const known = narrower(this.ledger.learned(session, config), learned)
+    const room = roomOf(config, this.llm.modelInfo(config), known, this.settings.threshold)
     let outcome: Outcome | undefined
-    if (level <= this.settings.attempts && !signal.aborted) {
+    if (level <= this.settings.attempts && !signal.aborted && this.mayHelp(session, envelope, window)) {
       const goal = Math.min(room?.threshold ?? refused, level > 1 || !window ? HALF * refused : refused)
       const mayAsk = level === 1 && !this.circuitOpen(session)
       const need = { reason: 'overflow', envelope, room, goal, must: true, mayAsk, level, least: refused } as const
@@ -111,6 +110,13 @@ export class Keeper {
       ? `${failure.message}; no summary could be had: ${outcome.error.message}`
       : failure.message
     throw new HarnessError('CONTEXT_WINDOW_EXCEEDED', `${problem} (${said})`, { fix })
+  }
+
+  /** False where next to nothing was said, or all that is no message is too long for a window by itself. */
+  private mayHelp(session: Session, { config, system, tools }: Envelope, window = Number.POSITIVE_INFINITY): boolean {
+    const { meter } = this.llm
+    const fixed = meter.estimate(config, { ...(system === undefined ? {} : { system }), tools, messages: [] })
+    return fixed < window && meter.estimate(config, { messages: session.deriveMessages() }) >= LEAST_SAID
   }
 
   /** @throws as `ctx.compaction.compact` */
@@ -244,10 +250,6 @@ const failed = (why: string) =>
   new HarnessError('COMPACTION_FAILED', `the conversation is as it was: ${why}`, {
     fix: 'ask again later, or go on: it is made shorter by itself when it has to be',
   })
-
-function narrower(a: LearnedWindow, b: LearnedWindow): LearnedWindow {
-  return a.tokens <= b.tokens ? a : b
-}
 
 const isSame = (a: Route, b: Route) => a.provider === b.provider && a.model === b.model
 

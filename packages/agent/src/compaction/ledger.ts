@@ -4,6 +4,9 @@ import type { Route } from '@cambium/llm'
 import { isIntact, type Session, type SessionEvent } from '@cambium/session'
 import type { LearnedWindow } from './contract.ts'
 
+/** A request that keeps more than this of its size was not made shorter. */
+const STILL = 0.9
+
 export interface LedgerEntry {
   /** Events taken in. */
   next: number
@@ -13,13 +16,15 @@ export interface LedgerEntry {
   failedNow: number
   /** Tokens of the request when the last summary failed. */
   failedAt: number
-  /** Compactions of this turn after which the next request was still too long. */
+  /** Compactions of this turn, in a row, that brought next to nothing, and the next request was still too long. */
   inVain: number
   /** Compactions since the last answer that a refusal led to. */
   overflows: number
   /** Something was said since the last compaction. */
   news: boolean
+  /** By route, what refusals have told; and what they seem to tell, as long as no shorter request was answered. */
   readonly learned: Map<string, LearnedWindow>
+  readonly refused: Map<string, LearnedWindow>
   turn: number
 }
 
@@ -39,6 +44,7 @@ export class Ledger {
         overflows: 0,
         news: false,
         learned: new Map(),
+        refused: new Map(),
         turn: 0,
       }
       this.entries.set(session, entry)
@@ -75,18 +81,27 @@ function take(entry: LedgerEntry, event: SessionEvent): void {
     case 'assistant/message':
       entry.news = true
       entry.overflows = 0
+      // A shorter request was answered: the refused one was too long indeed.
+      for (const [name, refused] of entry.refused) learn(entry, name, refused)
+      entry.refused.clear()
+      break
+    case 'turn/end':
+      entry.refused.clear()
       break
     case 'compaction/started': {
       const { reason, learned } = data
       if (reason === 'overflow') entry.overflows++
-      if (learned && Number.isFinite(learned.tokens)) entry.learned.set(routeName(data), narrower(entry, data, learned))
+      if (!learned || !(learned.tokens > 0)) break
+      if (learned.exact) learn(entry, routeName(data), learned)
+      else entry.refused.set(routeName(data), learned)
       break
     }
     case 'compaction/ended': {
-      const { tier, error, aborted, fits, before } = data
+      const { tier, error, aborted, fits, before, after } = data
       if (aborted) break
       if (tier) entry.news = false
-      if (!fits) entry.inVain++
+      if (fits) entry.inVain = 0
+      else if (after > STILL * before) entry.inVain++
       if (tier === 'summary') entry.failures = 0
       else if (error) {
         entry.failures++
@@ -98,9 +113,11 @@ function take(entry: LedgerEntry, event: SessionEvent): void {
   }
 }
 
-/** A window that was named counts before sizes that were refused, and of those the smallest. */
-function narrower({ learned: known }: LedgerEntry, route: Route, learned: LearnedWindow): LearnedWindow {
-  const before = known.get(routeName(route))
-  if (!before || learned.exact) return learned
-  return before.exact && before.tokens <= learned.tokens ? before : before.tokens < learned.tokens ? before : learned
+function learn(entry: LedgerEntry, name: string, learned: LearnedWindow): void {
+  entry.learned.set(name, narrower(entry.learned.get(name), learned))
+}
+
+/** What is named now counts; a size that was refused counts where nothing smaller is known. */
+export function narrower(known: LearnedWindow | undefined, learned: LearnedWindow): LearnedWindow {
+  return !known || learned.exact || learned.tokens < known.tokens ? learned : known
 }

@@ -54,6 +54,7 @@ function describe(survey: Survey, at: number): string {
   const { source } = message
   if (source.kind === 'tool') return `the largest is a result of a tool, event ${seq}`
   if (source.kind === 'user') return `the largest is what the person said, event ${seq}`
+  if (source.kind === 'compaction') return `the largest is what was said before, summed up, event ${seq}`
   return `the largest is ${message.role === 'assistant' ? 'an answer' : 'context'}, event ${seq}`
 }
 
