@@ -77,8 +77,8 @@ function offerTools({ ctx }: BootedTree): { ran: string[] } {
 
 type Turn = readonly ((agent: () => Agent) => FakeReply)[]
 
-async function record(turns: readonly Turn[]): Promise<StoredSession> {
-  const tree = await boot()
+async function record(turns: readonly Turn[], more = ''): Promise<StoredSession> {
+  const tree = await boot(more)
   offerTools(tree)
   let agent: Agent
   const model = fakeModel(tree.ctx, [])
@@ -97,10 +97,14 @@ async function record(turns: readonly Turn[]): Promise<StoredSession> {
 async function replay(stored: StoredSession, options: Partial<ReplayOptions> = {}, more = '') {
   const tree = await boot(more)
   const { ran } = offerTools(tree)
+  // Its window is known; asked it is not.
+  const model = fakeModel(tree.ctx, [])
   const { signal } = new AbortController()
   const progress = () => {}
   const replayer = new Replayer(tree.ctx, stored, { runTools: false, headers: true, signal, progress, ...options })
-  return { report: await replayer.run(), ran, tree }
+  const report = await replayer.run()
+  expect(model.requests).toEqual([])
+  return { report, ran, tree }
 }
 
 const steer = (reply: FakeAnswer) => (agent: () => Agent) => () => {
@@ -179,6 +183,22 @@ describe('a replay', () => {
     const numbered = cut.map((event, seq) => ({ ...event, seq })) as SessionEvent[]
     const { report: more } = await replay({ ...quiet, events: numbered })
     expect(more.divergence).toMatchObject({ turn: 1, what: 'a request that was not recorded' })
+  })
+
+  it('compacts again as it was compacted: results cut, then a summary, which is the recorded one', async () => {
+    const compaction = "- name: '@cambium/agent/compaction'\n"
+    const words = (count: number, word: string) => `${word} of the story goes on and on. `.repeat(count)
+    const long = (word: string) => plain(say(words(2_200, word), { inputTokens: 10, outputTokens: 10 }))
+    const turns: Turn[] = Array.from({ length: 9 }, (_, index) => [
+      () => (request: { purpose?: string }) =>
+        request.purpose ? say('All of it, in short.') : say(words(2_200, `part ${index}`)),
+    ])
+    const stored = await record([[plain(call('look'))], ...turns, [long('end')]], compaction)
+    const replaced = stored.events.filter(({ type }) => type === 'context/replaced')
+    expect(JSON.stringify(replaced)).toContain('All of it, in short.')
+    const { report } = await replay(stored, {}, compaction)
+    expect(report.divergence).toBeUndefined()
+    expect(report).toMatchObject({ same: true, turns: turns.length + 2 })
   })
 
   it('ends when it is told to, and leaves nothing behind', async () => {
