@@ -154,3 +154,38 @@ test('stopping takes the redrawn line and its timer away', () => {
   expect(sink.text.endsWith('\r\x1b[2K')).toBe(true)
   expect(vi.getTimerCount()).toBe(0)
 })
+
+test('that the conversation is made shorter is seen, and what came of it', () => {
+  const { sink, event, status } = start()
+  const route = { provider: 'p', model: 'm' }
+  event('compaction/started', { id: 'c', reason: 'pressure', before: 120_000, ...route })
+  expect(status()).toContain('making the conversation shorter')
+  event('request/retry', {
+    purpose: 'compaction',
+    route,
+    next: route,
+    failure: {},
+    attempt: 2,
+    maxAttempts: 5,
+    delayMs: 9,
+  })
+  const usage = { inputTokens: 7_000, outputTokens: 100, cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0 }
+  event('compaction/ended', {
+    id: 'c',
+    tier: 'summary',
+    before: 120_000,
+    after: 30_000,
+    fits: true,
+    spent: [{ ...route, usage }],
+  })
+  expect(stripVTControlCharacters(sink.text)).toContain('the conversation is shorter: 120k tokens before, 30k now')
+  expect(status()).toMatch(/thinking · .* 7\.0k tokens in/)
+  event('compaction/ended', {
+    id: 'c',
+    before: 9,
+    after: 9,
+    fits: true,
+    error: { code: 'SERVER', message: 'it is in trouble' },
+  })
+  expect(sink.text).toContain('no summary of the conversation: it is in trouble')
+})
