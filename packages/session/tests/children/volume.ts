@@ -1,5 +1,10 @@
-/** What opening or listing a store costs in a process of its own: `volume.mjs open|read|list <folder> [id]`, an answer in JSON. */
+/**
+ * What opening or listing a store costs in a process of its own: `volume.mjs open|read|list|parse|heads <folder> [id]`, an
+ * answer in JSON. `parse` and `heads` are what nobody can do without, to compare with on any machine.
+ */
 
+import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs'
+import { join } from 'node:path'
 import { createRoot } from '@cambium/core'
 import * as session from '@cambium/session'
 import * as jsonl from '@cambium/session/jsonl'
@@ -14,6 +19,8 @@ const start = performance.now()
 const cpu = process.cpuUsage()
 
 const answers: Record<string, () => Promise<object>> = {
+  parse,
+  heads,
   async open() {
     const log = await root.sessions.resume(id)
     const notices = log.last('session/resumed')?.data['notices'] ?? []
@@ -29,6 +36,38 @@ const answers: Record<string, () => Promise<object>> = {
     return { sessions: list.length, titled: list.filter(summary => summary.title).length, title, updatedAt }
   },
 }
+/** The least that opening a log takes: its lines parsed and kept. */
+async function parse() {
+  const kept: unknown[] = []
+  for (const path of files(folder)) {
+    const bytes = readFileSync(path)
+    let start = 0
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+      if (end - start < 1 << 20) kept.push(JSON.parse(bytes.toString('utf8', start, end)))
+      start = end + 1
+    }
+  }
+  return { lines: kept.length }
+}
+
+/** The least that a list takes: the first lines of each file read and parsed. */
+async function heads() {
+  const kept: unknown[] = []
+  const buffer = Buffer.alloc(4_096)
+  for (const path of files(folder)) {
+    const fd = openSync(path, 'r')
+    const text = buffer.toString('utf8', 0, readSync(fd, buffer, 0, 4_096, 0))
+    kept.push(text.split('\n', 2).map(line => JSON.parse(line)))
+    closeSync(fd)
+  }
+  return { files: kept.length }
+}
+
+const files = (of: string) =>
+  readdirSync(of, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.jsonl'))
+    .map(name => join(of, name))
+
 const answer = await answers[what]?.()
 const ms = Math.round(performance.now() - start)
 const { user, system } = process.cpuUsage(cpu)
