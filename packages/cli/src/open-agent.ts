@@ -60,10 +60,11 @@ interface Chosen extends Omit<OpenedAgent, 'handle'> {
 
 async function session(
   ctx: Context,
-  { id }: SessionSummary,
+  summary: SessionSummary,
   choice: AgentChoice,
   signal: AbortSignal,
 ): Promise<Chosen> {
+  const { id } = summary
   const { fork, rewind, task, restoreFiles, force } = choice
   if (!fork && rewind === undefined) return { id, notices: [], images: [] }
   const { copySession, rewindSession, turnOf } = await import('./sessions/copy.ts')
@@ -77,6 +78,7 @@ async function session(
   const notices = [...source.notices]
   if (restoreFiles) {
     const files = await import('./sessions/restore.ts')
+    files.refuseLive(summary, force)
     const report = await files.restoreFiles(files.requireCheckpoints(ctx), source, point.seq, { force, signal })
     notices.push(...files.restoreLines(report, true))
   }

@@ -2,21 +2,15 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createRoot } from '@cambium/core'
-import * as session from '@cambium/session'
-import * as jsonl from '@cambium/session/jsonl'
-import { afterEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { type Bench, openBench } from './run-command.ts'
+import { logOf as fileOf, openSessions, sessions } from './session-home.ts'
 
 let bench: Bench
 afterEach(() => bench?.close())
 
 /** The log of a session, as lines. */
-function logOf(id: string): string[] {
-  const root = join(bench.home.path, 'sessions')
-  const file = readdirSync(root, { recursive: true, encoding: 'utf8' }).find(name => name.endsWith(`${id}.jsonl`))
-  return readFileSync(join(root, file!), 'utf8').trimEnd().split('\n')
-}
+const logOf = (id: string): string[] => readFileSync(fileOf(bench.home.path, id), 'utf8').trimEnd().split('\n')
 
 const asked = (at: number) => {
   const messages = bench.server.requests[at]!.body.messages.filter(({ role }) => role !== 'system')
@@ -53,31 +47,27 @@ describe('--fork', () => {
   test('is what is proposed, word for word, when somebody writes the session', async () => {
     bench = await openBench({ replies: ['one', 'two'] })
     const id = await talk('first')
-    const root = createRoot()
-    await root.plugin(session)
-    await root.plugin(jsonl, jsonl.Config({ folder: join(bench.home.path, 'sessions') } as jsonl.Config))
-    await root.sessions.resume(id)
+    const { ctx, end } = await openSessions(bench.home.path)
+    await ctx.sessions.resume(id)
     const { code, stderr } = await bench.run(['--resume', id, 'more'])
     expect(code).toBe(1)
     expect(stderr).toContain(`go on in a copy: cambium run --resume ${id} --fork "…"`)
     const said = /cambium run (--resume \S+ --fork) "…"/.exec(stderr)![1]!.split(' ')
     expect(await bench.run([...said, 'more'])).toMatchObject({ code: 0, stdout: 'two\n' })
-    await root.fiber.dispose()
+    await end()
   })
 
   test('a turn that has not ended is not in the copy, which is said', async () => {
     bench = await openBench({ replies: ['one', 'two'] })
     const id = await talk('first')
-    const root = createRoot()
-    await root.plugin(session)
-    await root.plugin(jsonl, jsonl.Config({ folder: join(bench.home.path, 'sessions') } as jsonl.Config))
-    const live = await root.sessions.resume(id)
+    const { ctx, end } = await openSessions(bench.home.path)
+    const live = await ctx.sessions.resume(id)
     live.append('turn/start', { turn: 2 })
-    await root.sessions.flush(live)
+    await ctx.sessions.flush(live)
     const { stderr, stdout } = await bench.run(['--resume', id, '--fork', 'more'])
     expect(stdout).toBe('two\n')
     expect(stderr).toBe('cambium: turn 2 of it has not ended, and is not in the copy\n')
-    await root.fiber.dispose()
+    await end()
   })
 })
 
@@ -129,40 +119,56 @@ describe('--rewind', () => {
   })
 
   test('restores files, and none when one of them is in the way, unless it is forced', async () => {
-    bench = await openBench({ replies: ['one', 'two'] })
-    vi.stubEnv('RESTORER_ASKED', '')
-    const id = await talk('first')
-    const restorer = bench.folder.write(
-      'restorer.mjs',
-      `export const name = 'restorer'
-export const provide = ['checkpoints']
-const asked = []
-export function apply(ctx, { conflict }) {
-  ctx.provide('checkpoints', {
-    async restore(source, seq, { dryRun = false, force = false }) {
-      asked.push(JSON.stringify({ dryRun, force }))
-      process.env['RESTORER_ASKED'] = asked.at(-1)
-      const conflicts = conflict ? [{ path: 'a\\x1b.txt', why: 'changed since' }] : []
-      return { restored: ['b.txt'], removed: ['c.txt'], conflicts, unknown: [] }
-    },
-  })
-}
-`,
-    )
-    const patch = (config: object) =>
-      bench.folder.write('restore.yml', JSON.stringify([{ insert: [{ id: 'restorer', name: restorer, config }] }]))
-    const rewind = ['--resume', id, '--rewind', '1', '--restore-files']
-    patch({ conflict: true })
-    const refused = await bench.run([...rewind, '--patch', 'restore.yml', 'x'])
+    const bash = (command: string) => ({ toolCalls: [{ name: 'bash', arguments: { command } }] })
+    bench = await openBench({
+      replies: [
+        bash('echo one > a.txt; echo keep > b.txt'),
+        'done',
+        bash('echo two > a.txt; rm b.txt'),
+        'done',
+        'again',
+        'more',
+      ],
+    })
+    const id = await talk('first', 'second')
+    const rewind = ['--resume', id, '--rewind', '2', '--restore-files']
+    bench.folder.write('a.txt', 'mine\n')
+    const refused = await bench.run([...rewind, 'x'])
     expect(refused.code).toBe(1)
-    expect(process.env['RESTORER_ASKED']).toBe('{"dryRun":true,"force":false}')
-    expect(refused.stderr).toContain('nothing was restored: 1 file cannot be put back without a loss')
-    expect(refused.stderr).toContain('a\\x1b.txt (changed since)')
+    expect(refused.stderr).toMatch(/nothing was restored: 1 file cannot be put back without a loss: a\.txt \(/)
+    expect(refused.stderr).toContain('--force puts them back all the same')
+    expect(bench.server.requests).toHaveLength(4)
+    expect(readdirSync(bench.folder.path)).toEqual(['a.txt'])
+    const dry = await sessions(['rewind', id, '--turn', '2', '--restore-files', '--dry-run'], {
+      cwd: bench.folder.path,
+    })
+    expect(dry.code).toBe(1)
+    expect(dry.stdout).toMatch(/^would restore b\.txt\nin the way: a\.txt \(/)
+    const forced = await bench.run([...rewind, '--force', 'x'])
+    expect(forced.stdout).toBe('again\n')
+    expect(forced.stderr).toContain('cambium: restored a.txt\ncambium: restored b.txt\n')
+    expect(bench.folder.read('a.txt') + bench.folder.read('b.txt')).toBe('one\nkeep\n')
+    const first = await sessions(['rewind', id, '--turn', '1', '--restore-files'], { cwd: bench.folder.path })
+    expect(first.code).toBe(0)
+    expect(first.stderr).toContain('removed a.txt\nremoved b.txt\n')
+    expect(readdirSync(bench.folder.path)).toEqual([])
+  })
+
+  test('restores no files where none are kept, or while somebody works on them', async () => {
+    bench = await openBench({ replies: ['one', 'two'] })
+    const id = await talk('first')
+    const rewind = ['--resume', id, '--rewind', '1', '--restore-files']
+    bench.folder.write('none.yml', '- { id: file-checkpoints, disabled: true }\n')
+    const none = await bench.run([...rewind, '--patch', 'none.yml', 'x'])
+    expect(none.code).toBe(2)
+    expect(none.stderr).toContain('no files can be restored: the tree keeps no checkpoints')
+    const { ctx, end } = await openSessions(bench.home.path)
+    await ctx.sessions.resume(id)
+    const busy = await bench.run([...rewind, 'x'])
+    expect(busy.code).toBe(1)
+    expect(busy.stderr).toContain('is being written by')
+    await end()
     expect(bench.server.requests).toHaveLength(1)
-    const forced = await bench.run([...rewind, '--force', '--patch', 'restore.yml', 'x'])
-    expect(forced.stdout).toBe('two\n')
-    expect(process.env['RESTORER_ASKED']).toBe('{"dryRun":false,"force":true}')
-    expect(forced.stderr).toContain('cambium: restored b.txt\ncambium: removed c.txt\ncambium: forced: a\\x1b.txt')
   })
 })
 

@@ -1,33 +1,24 @@
 /** Putting the files back to what they were before a turn, where checkpoints are kept. */
 
 import { type Context, HarnessError } from '@cambium/core'
-import type { StoredSession } from '@cambium/session'
+import type { SessionSummary, StoredSession } from '@cambium/session'
+import type { Checkpoints, RestoreReport } from '@cambium/toolbox/checkpoint'
 import { escapeControls, plural } from '../printable.ts'
 
-/** What is needed of `ctx.checkpoints`. */
-export interface FileRestorer {
-  restore(
-    source: StoredSession,
-    seq: number,
-    options?: { dryRun?: boolean; force?: boolean; signal?: AbortSignal },
-  ): Promise<RestoreReport>
-}
-
-export interface RestoreReport {
-  readonly restored: readonly string[]
-  readonly removed: readonly string[]
-  /** Files that somebody else has changed since. */
-  readonly conflicts: readonly { readonly path: string; readonly why: string }[]
-  /** Files of which no state of that time is kept. */
-  readonly unknown: readonly string[]
-}
-
 /** @throws `CLI_NO_CHECKPOINTS` */
-export function requireCheckpoints(ctx: Context): FileRestorer {
-  const found = ctx.get('checkpoints' as never) as FileRestorer | undefined
+export function requireCheckpoints(ctx: Context): Checkpoints {
+  const found = ctx.get('checkpoints')
   if (found) return found
   throw new HarnessError('CLI_NO_CHECKPOINTS', 'no files can be restored: the tree keeps no checkpoints', {
     fix: 'leave --restore-files out, or add the rows @cambium/machine/checkpoint and @cambium/toolbox/checkpoint',
+  })
+}
+
+/** @throws `CLI_RESTORE_CONFLICT` while somebody works in the session, and so on the same files */
+export function refuseLive({ id, holder }: SessionSummary, force: boolean): void {
+  if (!holder || force) return
+  throw new HarnessError('CLI_RESTORE_CONFLICT', `nothing was restored: session ${id} is being written by ${holder}`, {
+    fix: 'end that one first, or leave --restore-files out',
   })
 }
 
@@ -36,7 +27,7 @@ export function requireCheckpoints(ctx: Context): FileRestorer {
  * @throws `CLI_RESTORE_CONFLICT` naming what is in the way
  */
 export async function restoreFiles(
-  files: FileRestorer,
+  files: Checkpoints,
   source: StoredSession,
   seq: number,
   options: { readonly force: boolean; readonly signal: AbortSignal },
@@ -62,15 +53,16 @@ function conflictText(conflicts: RestoreReport['conflicts']): string {
 }
 
 /** Lines for a person; `done` is false for what would be done. */
-export function restoreLines({ restored, removed, conflicts, unknown }: RestoreReport, done: boolean): string[] {
+export function restoreLines(report: RestoreReport, done: boolean): string[] {
+  const { restored, removed, conflicts, unknown, notices } = report
   const paths = (list: readonly string[]) => list.map(escapeControls)
   const lines = [
     ...paths(restored).map(path => `${done ? 'restored' : 'would restore'} ${path}`),
     ...paths(removed).map(path => `${done ? 'removed' : 'would remove'} ${path}`),
     ...conflicts.map(
-      ({ path, why }) => `${done ? 'forced' : 'in the way'}: ${escapeControls(path)} (${escapeControls(why)})`,
+      ({ path, why }) => `${done ? 'left as it is' : 'in the way'}: ${escapeControls(path)} (${escapeControls(why)})`,
     ),
-    ...paths(unknown).map(path => `left alone, since its state of then is not known: ${path}`),
+    ...paths(unknown).map(path => `left as it is, since what it was is not kept: ${path}`),
   ]
-  return lines.length ? lines : [`no file ${done ? 'had' : 'would have'} to be restored`]
+  return [...(lines.length ? lines : [`no file ${done ? 'had' : 'would have'} to be restored`]), ...paths(notices)]
 }

@@ -6,7 +6,7 @@ import { EXIT } from '../exit-code.ts'
 import { usageError } from '../flags.ts'
 import { oneLine } from '../printable.ts'
 import { rewindSession, turnOf } from './copy.ts'
-import { requireCheckpoints, restoreFiles, restoreLines } from './restore.ts'
+import { refuseLive, requireCheckpoints, restoreFiles, restoreLines } from './restore.ts'
 import { shortIds } from './short-id.ts'
 import type { SessionsWork } from './work.ts'
 
@@ -18,6 +18,7 @@ export async function run(work: SessionsWork): Promise<number> {
   for (const notice of stored.notices) work.note(`cambium: ${notice}`)
   const { seq, turn } = rewindPoint(summary.id, stored.events, { turn: turnOf(stored, wanted) })
   const files = config.restoreFiles ? requireCheckpoints(ctx) : undefined
+  if (files && !dryRun) refuseLive(summary, force)
   if (dryRun) {
     const report = await files!.restore(stored, seq, { dryRun: true, signal })
     if (json) await work.sayJson({ files: report })

@@ -1,6 +1,7 @@
 /** `cambium sessions search`: where something was said. */
 
 import { HarnessError } from '@cambium/core'
+import type { SessionHit } from '@cambium/session/search'
 import { EXIT } from '../exit-code.ts'
 import { usageError } from '../flags.ts'
 import { escapeControls, plural } from '../printable.ts'
@@ -8,38 +9,11 @@ import { since } from './amounts.ts'
 import { shortIds } from './short-id.ts'
 import type { Colors, SessionsWork } from './work.ts'
 
-/** What is needed of `ctx.sessionSearch`. */
-interface SessionSearch {
-  search(
-    query: string,
-    options?: {
-      cwd?: string
-      limit?: number
-      signal?: AbortSignal
-      onProgress?: (done: number, all: number) => void
-    },
-  ): Promise<{ hits: readonly Hit[]; indexed: number; notices: readonly string[] }>
-  rebuild(options?: {
-    signal?: AbortSignal
-    onProgress?: (done: number, all: number) => void
-  }): Promise<{ sessions: number }>
-}
-
-interface Hit {
-  readonly id: string
-  readonly seq: number
-  readonly time: number
-  readonly role: 'user' | 'assistant' | 'tool' | 'title'
-  readonly snippet: string
-  readonly matches: readonly (readonly [from: number, to: number])[]
-  readonly title?: string
-}
-
 const SHOWN = 20
 
 export async function run(work: SessionsWork): Promise<number> {
   const { ctx, config, cwd, surface, ended: signal } = work
-  const index = ctx.get('sessionSearch' as never) as SessionSearch | undefined
+  const index = ctx.get('sessionSearch')
   if (!index) {
     throw new HarnessError('CLI_NO_SEARCH', 'sessions cannot be searched: the tree mounts no search of sessions', {
       fix: 'add the row @cambium/session/search; cambium sessions list <words> looks at titles without it',
@@ -84,9 +58,9 @@ export async function run(work: SessionsWork): Promise<number> {
 const SPEAKERS = { user: 'you', assistant: 'model', tool: 'tool', title: 'title' } as const
 
 /** A session's hits below its line, in the order they came. */
-function* hitLines(hits: readonly Hit[], short: (id: string) => string, colors: Colors): Generator<string> {
+function* hitLines(hits: readonly SessionHit[], short: (id: string) => string, colors: Colors): Generator<string> {
   const now = Date.now()
-  const sessions = new Map<string, Hit[]>()
+  const sessions = new Map<string, SessionHit[]>()
   for (const hit of hits) sessions.set(hit.id, [...(sessions.get(hit.id) ?? []), hit])
   for (const [id, found] of sessions) {
     yield `${colors.bold(short(id))}  ${escapeControls(found[0]?.title ?? '')}`.trimEnd()
@@ -99,7 +73,7 @@ function* hitLines(hits: readonly Hit[], short: (id: string) => string, colors: 
 }
 
 /** Where there are no colours, the match stands between asterisks. */
-function marked(snippet: string, matches: Hit['matches'], colors: Colors): string {
+function marked(snippet: string, matches: SessionHit['matches'], colors: Colors): string {
   let text = ''
   let at = 0
   for (const [from, to] of matches) {
