@@ -6,7 +6,7 @@
 import type {} from '@cambium/agent'
 import { type Context, HarnessError, Service } from '@cambium/core'
 import { type LlmRequest, LlmRuntime } from '@cambium/llm'
-import type { LiveEvent, Session, SessionEvent } from '@cambium/session'
+import type { Session, SessionEvent } from '@cambium/session'
 import type { Agent, ToolExecution, ToolResult } from '@cambium/tools'
 import Schema from 'schemastery'
 import { type Culprit, culpritBelow } from './invariants/culprit.ts'
@@ -110,13 +110,16 @@ class Watch extends Service implements Invariants {
 
 export function apply(ctx: Context, config: Config) {
   const watch = new Watch(ctx, config.mode)
-  const { sessions } = ctx
   const sights = new WeakMap<Session, Watched>()
+  /** Asking the service for a session costs more than all else that a request is asked. */
+  const open = new Map<string, Session>()
+  ctx.on('session/disposed', session => void open.delete(session.id))
   const sight = (session: Session): Watched => {
     let found = sights.get(session)
     if (!found) {
       found = { state: new LogState(), requests: new RequestCheck(), told: undefined }
       sights.set(session, found)
+      open.set(session.id, session)
     }
     found.state.catchUp(session)
     return found
@@ -132,7 +135,7 @@ export function apply(ctx: Context, config: Config) {
   })
 
   ctx.on('llm/stream', (request, next) => {
-    const session = belongsTo(request) ? sessions.get(request.sessionId) : undefined
+    const session = belongsTo(request) ? open.get(request.sessionId) : undefined
     if (session) {
       const { state, requests } = sight(session)
       const problem = requests.judge(session, state, request)
@@ -142,10 +145,17 @@ export function apply(ctx: Context, config: Config) {
   })
 
   ctx.on('session/event', (session, event) => {
-    const others = event.seq === undefined ? logged : live
-    if (!others.has(event.type)) (event.seq === undefined ? live : logged).add(event.type)
-    const problem = event.seq === undefined && logged.has(event.type) ? toldLive(event) : heard(sight(session), event)
-    if (problem) watch.tell(problem, session.id, culpritBelow(ctx, session.publish))
+    const { type } = event
+    if (event.seq === undefined) {
+      // Most of what is told is a piece of an answer, and nothing new.
+      if (live.has(type)) return
+      live.add(type)
+      if (logged.has(type)) watch.tell(toldLive(event), session.id, culpritBelow(ctx, session.publish))
+      return
+    }
+    logged.add(type)
+    const problem = heard(sight(session), event)
+    if (problem) watch.tell(problem, session.id, culpritBelow(ctx, session.append))
   })
 
   ctx.on('agent/inbox', agent => {
@@ -175,18 +185,15 @@ const belongsTo = (request: LlmRequest): request is LlmRequest & { sessionId: st
   request.sessionId !== undefined && request.purpose === undefined
 
 /** What a listener hears is what the log has, once and in order. */
-function heard(watched: Watched, event: SessionEvent | LiveEvent): Problem | undefined {
+function heard(watched: Watched, event: SessionEvent): Problem | undefined {
   const { type, seq } = event
   const rule = 'told-in-order'
-  if (!Number.isFinite(event.time)) return { rule, problem: `${type} was told without a time` }
-  if (!Object.isFrozen(event) || !Object.isFrozen(event.data))
-    return { rule, problem: `${type} was told and can be changed` }
-  if (seq === undefined) return undefined
   const expected = watched.told ?? seq
   watched.told = seq + 1
-  return seq === expected
-    ? undefined
-    : { rule, problem: `event ${seq} (${type}) was told in the place of event ${expected}` }
+  if (seq !== expected) return { rule, problem: `event ${seq} (${type}) was told in the place of event ${expected}` }
+  if (!Number.isFinite(event.time)) return { rule, problem: `event ${seq} (${type}) was told without a time` }
+  if (Object.isFrozen(event) && Object.isFrozen(event.data)) return undefined
+  return { rule, problem: `event ${seq} (${type}) was told and can be changed` }
 }
 
 /** What waits in an agent is what the log says is waiting. */

@@ -37,10 +37,12 @@ export class LogState {
   /** Takes over what the session has logged meanwhile: each event once. */
   catchUp(session: Session): this {
     if (this.next === session.seq) return this
+    // What is appended was checked; what a session starts from may be damaged.
+    const old = this.next === 0
     // As an agent's inbox does: what a fork's parent had received stays the parent's.
     const inherited = session.header.parent?.events ?? 0
     for (const event of session.events(this.next)) {
-      if (isIntact(event)) this.add(event, event.seq >= inherited)
+      if (!old || isIntact(event)) this.add(event, event.seq >= inherited)
     }
     this.next = session.seq
     return this

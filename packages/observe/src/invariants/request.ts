@@ -14,12 +14,22 @@ const UNLOGGED = new Set(['messages', 'system', 'tools', 'signal', 'sessionId', 
  */
 const ALL_IMAGES = { maxCount: Number.MAX_SAFE_INTEGER, maxBase64: Number.MAX_SAFE_INTEGER }
 
-/** Of one session: what was found equal is not looked at again, so that a request costs what is new in it. */
+interface Verified {
+  /** As they were sent. */
+  readonly sent: readonly Message[]
+  /** How many messages of the log that is. */
+  readonly logged: number
+  readonly replacements: number
+}
+
+/** Of one session. What a request has in common with the last one, object by object, is not looked at again. */
 export class RequestCheck {
   private requests = 0
+  private nextFold = 1
   private replacements = 0
-  private readonly equal = new WeakMap<Message, Message>()
-  private tools: { actual: unknown; header: unknown } | undefined
+  private verified: Verified = { sent: [], logged: 0, replacements: 0 }
+  private header: { readonly event: unknown; readonly expected: LlmRequest } | undefined
+  private tools: { readonly actual: unknown; readonly expected: unknown } | undefined
 
   /** `state` has caught up. */
   judge(session: Session, state: LogState, request: LlmRequest): Problem | undefined {
@@ -32,25 +42,48 @@ export class RequestCheck {
     const at = `the request of step ${state.step} of turn ${state.turn}`
     if (state.answered) return `${at} is made when the step has its answer`
     if (!state.header) return `${at} is made before any request/header`
-    const { config, system, tools } = state.header.data
     const folded = this.foldedApart(session, state)
     if (folded) return folded
-    const expected = normaliseRequest(
-      { ...config, ...(system ? { system } : {}), ...(tools ? { tools } : {}), messages: state.surface.messages },
-      { imageRules: ALL_IMAGES },
-    ).request
+    const expected = this.expectedHeader(state.header)
     const says = `${at} is not what the log says:`
     if (!same(configOf(request), configOf(expected))) return `${says} its model or options are others`
     if (request.system !== expected.system) return `${says} its system prompt is another`
     if (!this.sameTools(request.tools, expected.tools)) return `${says} its tools are others`
-    const difference = this.messages(expected.messages, request.messages)
-    return difference && `${says} ${difference}`
+    const { messages, replacements } = state.surface
+    if (!this.goesOn(state, expected, request.messages)) {
+      const difference = firstDifference(asSent(expected, messages), request.messages)
+      if (difference) return `${says} ${difference}`
+    }
+    this.verified = { sent: request.messages, logged: messages.length, replacements }
+    return undefined
   }
 
-  /** The session's own account from scratch, now and then: after a replacement, and at each doubling of the requests. */
+  private expectedHeader(event: NonNullable<LogState['header']>): LlmRequest {
+    if (this.header?.event !== event) {
+      const { config, system, tools } = event.data
+      const request = { ...config, ...(system ? { system } : {}), ...(tools ? { tools } : {}), messages: [] }
+      this.header = { event, expected: normaliseRequest(request).request }
+    }
+    return this.header.expected
+  }
+
+  /** True when these are the messages that were right the last time, and what the log has had since. */
+  private goesOn({ surface }: LogState, expected: LlmRequest, actual: readonly Message[]): boolean {
+    const { sent, logged, replacements } = this.verified
+    if (replacements !== surface.replacements || logged > surface.messages.length) return false
+    if (!sent.every((message, at) => message === actual[at])) return false
+    const fresh = surface.messages.slice(logged)
+    const more = actual.slice(sent.length)
+    // Nearly always the log's own objects: there was nothing to make sendable.
+    if (fresh.length === more.length && fresh.every((message, at) => message === more[at])) return true
+    return firstDifference(fresh.length ? asSent(expected, fresh) : [], more) === undefined
+  }
+
+  /** The session's own account from scratch, now and then: after a replacement, and at requests 1, 4, 16, 64, … */
   private foldedApart(session: Session, { surface }: LogState): string | undefined {
-    const count = ++this.requests
-    if ((count & (count - 1)) !== 0 && this.replacements === surface.replacements) return undefined
+    const due = ++this.requests === this.nextFold
+    if (!due && this.replacements === surface.replacements) return undefined
+    if (due) this.nextFold *= 4
     this.replacements = surface.replacements
     const folded = foldSurface(session.events())
     const { entries } = surface
@@ -64,28 +97,29 @@ export class RequestCheck {
   private sameTools(actual: readonly ToolSchema[] | undefined, expected: readonly ToolSchema[] | undefined): boolean {
     if (actual === expected) return true
     // Both are the very same lists from step to step.
-    if (this.tools && this.tools.actual === actual && this.tools.header === expected) return true
+    if (this.tools && this.tools.actual === actual && this.tools.expected === expected) return true
     if (!same(actual, expected)) return false
-    this.tools = { actual, header: expected }
+    this.tools = { actual, expected }
     return true
   }
+}
 
-  private messages(expected: readonly Message[], actual: readonly Message[]): string | undefined {
-    const count = Math.max(expected.length, actual.length)
-    for (let at = 0; at < count; at++) {
-      const wanted = expected[at]
-      const found = actual[at]
-      if (wanted === found) continue
-      if (!found) return `message ${at} of the log (${wanted!.role}, ${wanted!.id}) is not in it`
-      if (!wanted) return `its message ${at} (${found.role}, ${found.id}) is not in the log`
-      if (this.equal.get(found) === wanted) continue
-      if (wanted.role !== found.role || !sameBlocks(wanted.content, found.content)) {
-        return `its message ${at} (${found.role}, ${found.id}) is not that of the log (${wanted.role}, ${wanted.id})`
-      }
-      this.equal.set(found, wanted)
+const asSent = ({ provider, model }: LlmRequest, messages: readonly Message[]) =>
+  normaliseRequest({ provider, model, messages }, { imageRules: ALL_IMAGES }).request.messages
+
+function firstDifference(expected: readonly Message[], actual: readonly Message[]): string | undefined {
+  const count = Math.max(expected.length, actual.length)
+  for (let at = 0; at < count; at++) {
+    const wanted = expected[at]
+    const found = actual[at]
+    if (wanted === found) continue
+    if (!found) return `message ${at} of the log (${wanted!.role}, ${wanted!.id}) is not in it`
+    if (!wanted) return `its message ${at} (${found.role}, ${found.id}) is not in the log`
+    if (wanted.role !== found.role || !sameBlocks(wanted.content, found.content)) {
+      return `its message ${at} (${found.role}, ${found.id}) is not that of the log (${wanted.role}, ${wanted.id})`
     }
-    return undefined
   }
+  return undefined
 }
 
 function configOf(request: LlmRequest): Record<string, unknown> {
