@@ -134,6 +134,23 @@ describe('what is found', () => {
       await expect(ctx.sessionSearch.search(query)).rejects.toMatchObject({ code: 'SESSION_QUERY_EMPTY' })
   })
 
+  it('each of thousands of words, in the messages that have it and in no other', async () => {
+    const { ctx, find } = await bootSearch(scratch())
+    // More terms than one page holds, and more text than one block.
+    const word = (number: number) => `${(number * 7919).toString(36)}q${number}`
+    for (let id = 0; id < 4; id++) {
+      const texts = Array.from({ length: 25 }, (_, message) =>
+        Array.from({ length: 100 }, (_, at) => word((id * 25 + message) * 100 + at)).join(' filler, '),
+      )
+      await talk(ctx, `s${id}`, ...texts)
+    }
+    for (let number = 3; number < 10_000; number += 211) {
+      const message = Math.floor(number / 100)
+      const hits = (await find(`"${word(number)}"`)).map(({ id, seq }) => [id, seq])
+      expect([number, hits]).toEqual([number, [[`s${Math.floor(message / 25)}`, message % 25]]])
+    }
+  })
+
   it('a hit in a long text shows the words that are close together, in a line that begins and ends with whole words', async () => {
     const { ctx, find } = await bootSearch(scratch())
     const filler = 'lorem ipsum dolor sit amet '.repeat(40)
