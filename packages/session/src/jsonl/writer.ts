@@ -276,9 +276,10 @@ export class SessionWriter {
   }
 
   private titleOf(session: Session): string | undefined {
-    const set = setTitle(session.last(TITLE_EVENT as EventType)?.data)
-    this.firstWords ??= set ? undefined : titleOf(session.events())
-    return set ?? this.firstWords
+    const last = session.last(TITLE_EVENT as EventType)
+    if (last) return setTitle(last.data) ?? titleOf(session.events())
+    this.firstWords ??= titleOf(session.events())
+    return this.firstWords
   }
 
   private assertHeld(): void {
