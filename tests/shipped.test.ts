@@ -28,6 +28,7 @@ test('the default tree and every example pass `cordis check` without a word', as
 /** What plugins need that cannot do without. */
 const CONFIG: Readonly<Record<string, unknown>> = {
   '@cambium/cli/headless': { task: 'none', cwd: home.path, output: 'text' },
+  '@cambium/llm/replay': { log: '/dev/null' },
 }
 
 /** A tree of the plugin, below it what it waits for, and what those wait for. */

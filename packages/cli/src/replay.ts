@@ -1,7 +1,7 @@
 /** Takes a recorded session through the loop once more and says where it goes another way: the heart of `cambium replay`. */
 
 import type {} from '@cambium/agent'
-import type { Context } from '@cambium/core'
+import { type Context, workingFolder } from '@cambium/core'
 import type {} from '@cambium/loader'
 import type { StoredSession } from '@cambium/session'
 import Schema from 'schemastery'
@@ -18,7 +18,7 @@ export const inject = ['agents', 'sessions', 'llm', 'tools']
 
 export interface Config {
   session: string
-  cwd: string
+  cwd?: string
   turn?: number
   runTools: boolean
   headers: boolean
@@ -26,7 +26,7 @@ export interface Config {
 }
 export const Config: Schema<Config> = Schema.object({
   session: Schema.string().default('').description('Its id, or a part of it; empty for the last of the folder'),
-  cwd: Schema.string().required().description('The folder whose last session is meant, as an absolute path'),
+  cwd: Schema.string().description('The folder whose last session is meant, as an absolute path'),
   turn: Schema.natural().min(1).description('Only this turn; what was said before it is taken over'),
   runTools: Schema.boolean()
     .default(false)
@@ -53,7 +53,7 @@ export function apply(ctx: Context, config: Config) {
 
   const read = async () => {
     const store = requireStore(ctx.get('sessionPersistence'))
-    const { id } = await findSession(store, config.session, config.cwd)
+    const { id } = await findSession(store, config.session, config.cwd ?? workingFolder())
     source.stored = await store.read(id)
     for (const notice of source.stored.notices) surface.notes.print(`warning: ${notice}`)
     return EXIT.done
