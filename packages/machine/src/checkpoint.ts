@@ -19,8 +19,11 @@ export const inject = ['fs', 'process']
 export const provide = ['snapshots']
 
 export interface Snapshots {
-  /** The history of `root`, its contents in `folder`. Touches neither; nothing is made before there is something to keep. */
-  open(folder: string, root: string): FileHistory
+  /**
+   * The history of `root`, its contents in `folder`. Touches neither; nothing is made before there is something to keep.
+   * What lies in `leaveOut` is no part of it when the whole of `root` is looked at, and neither is `folder`.
+   */
+  open(folder: string, root: string, leaveOut?: readonly string[]): FileHistory
 }
 
 declare module 'cordis' {
@@ -49,11 +52,11 @@ export const Config: Schema<Config> = Schema.object({
     .default(50_000)
     .description('How many files and folders are looked at before a command; what lies deepest is left out first'),
   maxSnapshotBytes: Schema.natural()
-    .default(256 * 2 ** 20)
+    .default(128 * 2 ** 20)
     .description('How much content is copied before a command; files beyond cannot be put back'),
   maxMs: Schema.natural()
     .min(100)
-    .default(10_000)
+    .default(5_000)
     .description('How long looking at a folder, and copying from it, may take before a command, in milliseconds'),
   copyBytes: Schema.natural()
     .default(8 * 2 ** 20)
@@ -93,8 +96,8 @@ class SnapshotService extends Service implements Snapshots {
     this.limits = config
   }
 
-  open(folder: string, root: string): FileHistory {
-    return new FileHistory(folder, realOf(root), this.host, this.limits)
+  open(folder: string, root: string, leaveOut: readonly string[] = []): FileHistory {
+    return new FileHistory(folder, realOf(root), this.host, this.limits, [folder, ...leaveOut].map(realOf))
   }
 }
 

@@ -1,11 +1,12 @@
 /** Keeps what files were before an agent's tools change them, turn by turn, so that a rewind can bring them back. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type {} from '@cambium/agent'
 import { type Context, errorMessage, Service } from '@cambium/core'
 import type { FileHistory } from '@cambium/machine/checkpoint'
 import { type Session, type SessionHeader, type StoredSession, turnsOf } from '@cambium/session'
+import { homeFolder } from '@cambium/store'
 import type { ToolExecution } from '@cambium/tools'
 import Schema from 'schemastery'
 import { KEPT, LEFT, WATCHED } from './checkpoint/events.ts'
@@ -174,7 +175,9 @@ class CheckpointService extends Service implements Checkpoints {
   }
 
   private open(folder: string, cwd: string): FileHistory {
-    return this.base.snapshots.open(join(folder, 'checkpoint'), cwd)
+    // Logs, keys and what was kept are no work of the agent, wherever they lie.
+    const own = [homeFolder(), ...(this.base.get('sessionPersistence') ? [dirname(dirname(folder))] : [])]
+    return this.base.snapshots.open(join(folder, 'checkpoint'), cwd, own)
   }
 }
 

@@ -4,7 +4,9 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import * as agents from '@cambium/agent'
 import { type Context, createRoot, createScope, type LogRecord, mountLogger } from '@cambium/core'
+import * as llm from '@cambium/llm'
 import * as snapshots from '@cambium/machine/checkpoint'
 import * as machine from '@cambium/machine/local'
 import * as session from '@cambium/session'
@@ -27,6 +29,11 @@ export interface CheckpointBench {
   logs(): string
   /** One turn whose model calls these tools, each after the other. */
   turn(...calls: [name: string, args: object][]): Promise<ToolResult[]>
+  cancellable(signal: AbortSignal, ...calls: [name: string, args: object][]): Promise<ToolResult[]>
+  /** As `turn`, all of them calls of one answer. */
+  together(...calls: [name: string, args: object][]): Promise<ToolResult[]>
+  /** What a person may type. */
+  commands(): Promise<{ say(line: string): Promise<string | undefined> }>
   /** Seq of the event before the n-th turn's start. */
   before(turn: number): number
   restore(seq: number, options?: checkpoint.RestoreOptions): Promise<checkpoint.RestoreReport>
@@ -41,7 +48,12 @@ export interface BenchOptions {
   readonly git?: boolean
   readonly limits?: Partial<snapshots.Config>
   /** Of another bench: its folder, its home. */
-  readonly on?: { readonly files?: TempWorkspace; readonly home?: TempWorkspace; readonly cwd?: string }
+  readonly on?: {
+    readonly files?: TempWorkspace
+    readonly home?: TempWorkspace
+    readonly cwd?: string
+    readonly store?: string
+  }
   readonly stored?: boolean
 }
 
@@ -64,7 +76,7 @@ export async function openBench(options: BenchOptions = {}): Promise<CheckpointB
     home.dispose()
   })
   await ctx.plugin(session)
-  if (options.stored ?? true) await ctx.plugin(jsonl, { folder: home.path } as jsonl.Config)
+  if (options.stored ?? true) await ctx.plugin(jsonl, { folder: options.on?.store ?? home.path } as jsonl.Config)
   await ctx.plugin(tools)
   await ctx.plugin(machine)
   await ctx.plugin(snapshots, options.limits as snapshots.Config)
@@ -81,6 +93,19 @@ export async function openBench(options: BenchOptions = {}): Promise<CheckpointB
   use(ctx.sessions.create(undefined, { cwd: dir }))
 
   let calls = 0
+  const run = async (batches: [name: string, args: object][][], signal = new AbortController().signal) => {
+    const turn = log.lastTurn + 1
+    log.append('turn/start', { turn })
+    log.append('step/start', { turn, step: 1 })
+    const results: ToolResult[] = []
+    for (const batch of batches) {
+      const list = batch.map(([name, args]) => ({ callId: `c${++calls}`, name, arguments: JSON.stringify(args) }))
+      results.push(...(await ctx.tools.runBatch(list, { agent, signal })).results)
+    }
+    log.append('step/end', { turn, step: 1 })
+    log.append('turn/end', { turn, reason: { kind: 'completed' } })
+    return results
+  }
   return {
     ctx,
     dir,
@@ -90,19 +115,13 @@ export async function openBench(options: BenchOptions = {}): Promise<CheckpointB
       return log
     },
     logs: () => records.map(record => `${record.level} ${record.text}`).join('\n'),
-    async turn(...list) {
-      const turn = log.lastTurn + 1
-      log.append('turn/start', { turn })
-      log.append('step/start', { turn, step: 1 })
-      const results: ToolResult[] = []
-      for (const [name, args] of list) {
-        const call = { callId: `c${++calls}`, name, arguments: JSON.stringify(args) }
-        const outcome = await ctx.tools.runBatch([call], { agent, signal: new AbortController().signal })
-        results.push(...outcome.results)
-      }
-      log.append('step/end', { turn, step: 1 })
-      log.append('turn/end', { turn, reason: { kind: 'completed' } })
-      return results
+    turn: (...list) => run(list.map(one => [one])),
+    cancellable: (signal, ...list) => run([list], signal),
+    together: (...list) => run([list]),
+    async commands() {
+      await ctx.plugin(llm)
+      await ctx.plugin(agents)
+      return { say: async line => (await ctx.commands.run(line, agent))?.text }
     },
     before: turn => session.turnsOf(log.events()).find(one => one.turn === turn)!.from - 1,
     restore: (seq, given) => ctx.checkpoints.restore(log, seq, given),

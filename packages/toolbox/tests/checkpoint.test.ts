@@ -520,3 +520,55 @@ it('links are put back as links', async () => {
   expect([readlinkSync(join(bench.dir, 'l')), readlinkSync(join(bench.dir, 'dangling'))]).toEqual(['a', 'nowhere'])
   expect(bench.files.read('a')).toBe('1')
 })
+
+it('what the harness keeps for itself is no part of the folder, also where it lies in it', async () => {
+  const bench = await openBench({ files: { a: '1' } })
+  const inside = await openBench({ on: { files: bench.files, store: `${bench.dir}/state/sessions` } })
+  await inside.turn(bash('echo 2 > a; echo x > state/x'))
+  expect(await inside.restore(inside.before(1))).toMatchObject({ restored: ['a'], removed: ['state/x'], conflicts: [] })
+  await inside.ctx.sessions.close(inside.log)
+  expect((await inside.ctx.sessionPersistence.read(inside.log.id)).notices).toEqual([])
+})
+
+it('a cancelled command has changed what it has changed', async () => {
+  const bench = await openBench({ files: { a: '1' } })
+  const controller = new AbortController()
+  bench.ctx.on('session/event', (_, { type }) => {
+    if (type === 'tool/progress') controller.abort()
+  })
+  const [result] = await bench.cancellable(controller.signal, bash('echo 2 > a; echo n > n; echo done; sleep 30'))
+  expect(result?.isError).toBe(true)
+  expect(await bench.restore(bench.before(1))).toMatchObject({ restored: ['a'], removed: ['n'], conflicts: [] })
+})
+
+it('calls that overlap keep each file once', async () => {
+  const bench = await openBench({ files: { a: '1', b: '1' } })
+  const { fs } = bench.ctx
+  bench.ctx.tools.register({
+    name: 'put',
+    description: 'writes',
+    parameters: { type: 'object', properties: { name: { type: 'string' } } },
+    isConcurrencySafe: () => true,
+    async execute({ name }: { name: string }) {
+      await fs.write(join(bench.dir, name), '2')
+      return 'written'
+    },
+  })
+  await bench.together(['put', { name: 'a' }], ['put', { name: 'b' }], ['put', { name: 'a' }], ['put', { name: 'c' }])
+  expect(bench.files.read('a')).toBe('2')
+  expect(await bench.restore(bench.before(1))).toMatchObject({ restored: ['a', 'b'], removed: ['c'], conflicts: [] })
+  expect([bench.files.read('a'), bench.files.read('b')]).toEqual(['1', '1'])
+})
+
+it('/restore-files puts the last turn back, or the one of a number', async () => {
+  const bench = await openBench({ files: { a: '1' } })
+  const commands = await bench.commands()
+  await bench.turn(write('a', '2'))
+  await bench.turn(write('a', '3'), write('n', 'n'))
+  expect(await commands.say('/restore-files')).toBe('Put back 1 file: a\nRemoved 1 file: n')
+  expect(bench.files.read('a')).toBe('2')
+  expect(await commands.say('/restore-files 1')).toBe('Put back 1 file: a')
+  expect(await commands.say('/restore-files 1')).toBe('The files are as they were before turn 1.')
+  expect(await commands.say('/restore-files 9')).toBe('There is no turn 9 in this session.')
+  expect(bench.files.read('a')).toBe('1')
+})

@@ -31,13 +31,14 @@ export class FileHistory {
   private readonly limits: HistoryLimits
 
   /** Touches no disk. */
-  constructor(folder: string, root: string, host: HistoryHost, limits: HistoryLimits) {
+  constructor(folder: string, root: string, host: HistoryHost, limits: HistoryLimits, leaveOut: readonly string[]) {
     this.folder = folder
     this.root = root
     this.host = host
     this.limits = limits
     this.objects = new ObjectStore(join(folder, 'objects'))
-    this.watch = new TreeWatch(root, folder, this.objects, host.process, limits)
+    const outside = new Set(leaveOut.map(path => this.name(path)))
+    this.watch = new TreeWatch({ root, folder, leaveOut: outside, objects: this.objects, host: host.process, limits })
   }
 
   /** How a real path is named here: relative where it lies in the folder. */

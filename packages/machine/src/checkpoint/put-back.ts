@@ -84,7 +84,9 @@ export async function putBack(
       continue
     }
     try {
-      await place.lock(action.full, () => work(place, action))
+      // A lock is on what a link leads to, which is not what is replaced.
+      if (action.present.state.kind === 'link') await work(place, action)
+      else await place.lock(action.full, () => work(place, action))
       told(action)
     } catch (error) {
       report.conflicts.push({ path: action.path, why: `it could not be put back: ${errorMessage(error)}` })
@@ -206,7 +208,10 @@ function inOrder(actions: readonly Action[]): [Action, Work][] {
   for (const action of mixed) if (isGone(action.target)) steps.push([action, async (_, { full }) => removeFolder(full)])
   for (const action of [...deepFirst].reverse())
     if (toFolder(action) && !wasFolder(action)) steps.push([action, makePlace])
-  for (const action of [...deepFirst].reverse()) if (toFile(action)) steps.push([action, write])
+  // What becomes a file of its own goes ahead of what is written in place, under all its names.
+  const files = [...deepFirst].reverse().filter(toFile)
+  const inPlace = ({ target }: Action) => Number(target.kind === 'file' && target.inode !== undefined)
+  for (const action of files.sort((a, b) => inPlace(a) - inPlace(b))) steps.push([action, write])
   for (const action of deepFirst) if (toFolder(action) && wasFolder(action)) steps.push([action, setFolderMode])
   return steps
 }

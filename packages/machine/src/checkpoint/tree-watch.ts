@@ -57,24 +57,27 @@ const SLICE_MS = 12
 /** How much of the mirror may be of former versions before it is made anew. */
 const STALE_BYTES = 64 << 20
 
+export interface WatchedTree {
+  readonly root: string
+  /** For what is copied of it. */
+  readonly folder: string
+  /** Paths in it that are no part of it. */
+  readonly leaveOut: ReadonlySet<string>
+  readonly objects: ObjectStore
+  readonly host: ProcessHost
+  readonly limits: WatchLimits
+}
+
 export class TreeWatch {
-  private readonly root: string
+  private readonly tree: WatchedTree
   private readonly indexPath: string
-  private readonly folder: string
-  private readonly objects: ObjectStore
-  private readonly host: ProcessHost
-  private readonly limits: WatchLimits
   private readonly mirror: Mirror
   private index: TreeIndex | undefined
 
-  constructor(root: string, folder: string, objects: ObjectStore, host: ProcessHost, limits: WatchLimits) {
-    this.root = root
-    this.folder = folder
-    this.indexPath = join(folder, 'index')
-    this.objects = objects
-    this.host = host
-    this.limits = limits
-    this.mirror = new Mirror(join(folder, 'mirror'))
+  constructor(tree: WatchedTree) {
+    this.tree = tree
+    this.indexPath = join(tree.folder, 'index')
+    this.mirror = new Mirror(join(tree.folder, 'mirror'))
   }
 
   /** Sees the whole tree, and keeps what it takes to put it back. @throws when `signal` aborts, or when nothing can be kept */
@@ -83,7 +86,7 @@ export class TreeWatch {
     if (!this.index || this.mirror.size > 2 * live + STALE_BYTES) this.close()
     const cold = !this.index
     const startedAt = performance.now()
-    const git = workTreeOf(this.root) ? new GitReader(this.host, this.root, signal) : undefined
+    const git = workTreeOf(this.tree.root) ? new GitReader(this.tree.host, this.tree.root, signal) : undefined
     const notes: string[] = []
     const failed = (error: unknown) => {
       signal?.throwIfAborted()
@@ -95,7 +98,7 @@ export class TreeWatch {
     const known = await cached
     const forced = this.addForced(listing, known)
     const clean =
-      known && git ? await cleanFiles(listing.files, known, git, this.limits.copyBytes).catch(failed) : undefined
+      known && git ? await cleanFiles(listing.files, known, git, this.tree.limits.copyBytes).catch(failed) : undefined
     const files = new Map<string, Entry>()
     const sizeBefore = this.mirror.size
     let breath = performance.now()
@@ -110,7 +113,7 @@ export class TreeWatch {
       files.set(path, forced.has(path) ? { ...entry, forced: true } : entry)
     }
     const copiedBytes = this.mirror.size - sizeBefore
-    mkdirSync(this.folder, { recursive: true, mode: 0o700 })
+    mkdirSync(this.tree.folder, { recursive: true, mode: 0o700 })
     this.mirror.flush()
     const folders = new Map([...listing.folders].map(([path, { mode }]) => [path, mode]))
     this.index = { id: newIndexId(), files, folders, skipped: listing.skipped }
@@ -144,7 +147,7 @@ export class TreeWatch {
   async changes(needs: (path: string) => boolean): Promise<Changes> {
     const before = this.index
     if (!before) return { changes: [], notes: [] }
-    const git = workTreeOf(this.root) ? new GitReader(this.host, this.root) : undefined
+    const git = workTreeOf(this.tree.root) ? new GitReader(this.tree.host, this.tree.root) : undefined
     const listing = await this.list(git, () => undefined)
     this.addForced(listing)
     const files = new Map(before.files)
@@ -156,14 +159,14 @@ export class TreeWatch {
         breath = performance.now()
       }
       const old = before.files.get(path)
-      const facts = listing.files.get(path) ?? inTree(this.root, path)
+      const facts = listing.files.get(path) ?? inTree(this.tree.root, path)
       if (old && facts && !old.racy && sameFacts(facts, old.facts)) continue
       if (!old && !before.folders.has(path) && !wasAbsent(before, path)) {
         files.set(path, { ...entryOf(facts!, Date.now()), why: 'it was ignored, or not seen, before' })
         continue
       }
       const seenAt = Date.now()
-      const read = facts ? look(join(this.root, path), this.limits.maxFileBytes) : { state: NONE }
+      const read = facts ? look(join(this.tree.root, path), this.tree.limits.maxFileBytes) : { state: NONE }
       const entry = read.facts && entryAfter(read, seenAt)
       if (old && entry && isUnchanged(old, read)) {
         files.set(path, { ...withoutRace(old), facts: entry.facts, ...(entry.racy ? { racy: true } : {}) })
@@ -176,16 +179,16 @@ export class TreeWatch {
     }
     const needed = found.flatMap(({ path, old }) => (old && needs(path) ? [[path, old] as const] : []))
     // The folder itself may be what the command has removed.
-    const reader = () => new GitReader(this.host, workTreeOf(this.root) ?? this.root)
-    const olds = await keepContents(needed, { mirror: this.mirror, git: reader }, this.objects)
+    const reader = () => new GitReader(this.tree.host, workTreeOf(this.tree.root) ?? this.tree.root)
+    const olds = await keepContents(needed, { mirror: this.mirror, git: reader }, this.tree.objects)
     const told = found.map(({ path, old, after }): Change => {
       const was = before.folders.get(path)
       const kept = old ? olds.get(path) : was === undefined ? NONE : ({ kind: 'folder', mode: was } as const)
       return { path, ...(kept && needs(path) ? { before: kept } : {}), after }
     })
     const paths = new Set(found.map(({ path }) => path))
-    told.push(...folderChanges(before, listing, this.root).filter(({ path }) => !paths.has(path)))
-    this.index = { ...before, files, folders: foldersAfter(before, listing, this.root), skipped: listing.skipped }
+    told.push(...folderChanges(before, listing, this.tree.root).filter(({ path }) => !paths.has(path)))
+    this.index = { ...before, files, folders: foldersAfter(before, listing, this.tree.root), skipped: listing.skipped }
     return { changes: told, notes: listing.notes }
   }
 
@@ -202,11 +205,14 @@ export class TreeWatch {
     signal?: AbortSignal,
   ): Promise<TreeListing> {
     const ignored = await git?.ignored().catch(failed)
-    const skip = new Set(this.limits.skip)
-    const keeps = ignored
-      ? (path: string, name: string) => name !== '.git' && !ignored.has(path)
-      : (_: string, name: string, folder: boolean) => name !== '.git' && !(folder && skip.has(name))
-    return listTree(this.root, { keeps }, this.limits, signal)
+    const skip = new Set(this.tree.limits.skip)
+    const kept = ignored
+      ? (path: string) => !ignored.has(path)
+      : (_: string, name: string, folder: boolean) => !(folder && skip.has(name))
+    const { leaveOut } = this.tree
+    const keeps: typeof kept = (path, name, folder) =>
+      name !== '.git' && !leaveOut.has(path) && kept(path, name, folder)
+    return listTree(this.tree.root, keeps, this.tree.limits, signal)
   }
 
   /** What is ignored and in the repository's index all the same: told by git once, by our own index from then on. */
@@ -216,7 +222,7 @@ export class TreeWatch {
       : [...(this.index?.files ?? [])].flatMap(([path, entry]) => (entry.forced ? [path] : []))
     const added = new Set<string>()
     for (const path of paths) {
-      const facts = listing.files.size < this.limits.maxFiles ? inTree(this.root, path) : undefined
+      const facts = listing.files.size < this.tree.limits.maxFiles ? inTree(this.tree.root, path) : undefined
       if (facts?.kind !== 'file') continue
       listing.files.set(path, facts)
       added.add(path)
@@ -230,13 +236,13 @@ export class TreeWatch {
       return old
     const seenAt = Date.now()
     const entry = entryOf(facts, seenAt)
-    const full = join(this.root, path)
+    const full = join(this.tree.root, path)
     try {
       if (facts.kind === 'link') return { ...entry, target: linkTarget(full) }
     } catch {
       return { ...entry, why: 'it was gone before it could be read' }
     }
-    const { maxFileBytes, maxSnapshotBytes, maxMs } = this.limits
+    const { maxFileBytes, maxSnapshotBytes, maxMs } = this.tree.limits
     const blob = clean?.get(path)
     if (blob) return { ...entry, blob }
     if (facts.size > maxFileBytes) return { ...entry, why: `larger than ${mebibytes(maxFileBytes)}` }

@@ -20,21 +20,16 @@ export interface TreeListing {
   readonly notes: string[]
 }
 
-export interface Wanted {
-  /** False leaves an entry out, with all that is in it. */
-  keeps(path: string, name: string, folder: boolean): boolean
-}
-
 /** The thread is given back after so long. */
 const SLICE_MS = 12
 
 /**
  * Breadth first, so that a limit cuts off what lies deepest. Synchronous calls in slices: one through the thread pool
- * takes five times as long, and a tree has ten thousands.
+ * takes five times as long, and a tree has ten thousands. What is not kept is left out with all that is in it.
  */
 export async function listTree(
   root: string,
-  wanted: Wanted,
+  keeps: (path: string, name: string, folder: boolean) => boolean,
   limits: TreeLimits,
   signal: AbortSignal | undefined,
 ): Promise<TreeListing> {
@@ -69,7 +64,7 @@ export async function listTree(
     }
     for (const { name, folder } of names) {
       const inner = path ? `${path}/${name}` : name
-      const found = wanted.keeps(inner, name, folder) ? lookUp(`${root}/${inner}`) : undefined
+      const found = keeps(inner, name, folder) ? lookUp(`${root}/${inner}`) : undefined
       if (found?.kind === 'folder') queue.push([inner, found])
       else if (found && found.kind !== 'other') listing.files.set(inner, found)
       else listing.skipped.add(inner)

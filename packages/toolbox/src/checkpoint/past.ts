@@ -29,6 +29,7 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
   const before = new Map<string, FileState>()
   const known = new Map<string, FileState | undefined>()
   const notices = new Set<string>()
+  const names = new FileNames()
   const watched = new Map<string, CutOff>()
 
   const target = (path: string, state: FileState | undefined) => {
@@ -37,16 +38,20 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
   }
   const kept = (files: readonly KeptFile[], later: boolean) => {
     for (const file of files) {
-      if (later) target(file.path, file.kind === 'again' ? before.get(file.path) : stateOf(file))
-      else before.delete(file.path)
-      known.set(file.path, undefined)
+      for (const path of names.of(file)) {
+        if (later) target(path, file.kind === 'again' ? before.get(path) : stateOf(file))
+        else before.delete(path)
+        known.set(path, undefined)
+      }
     }
   }
   const left = (files: readonly LeftFile[], later: boolean) => {
     for (const file of files) {
-      if (later) target(file.path, before.get(file.path))
-      else before.set(file.path, stateOf(file))
-      known.set(file.path, stateOf(file))
+      for (const path of names.of(file)) {
+        if (later) target(path, before.get(path))
+        else before.set(path, stateOf(file))
+        known.set(path, stateOf(file))
+      }
     }
   }
 
@@ -99,6 +104,28 @@ function soundOf({ type, data }: Pick<Logged, 'type' | 'data'>): FileEvent | und
   const sound =
     Array.isArray(files) && files.every(file => typeof file?.path === 'string' && typeof file.kind === 'string')
   return sound ? ({ type, data } as FileEvent) : undefined
+}
+
+/** Names that the log knows for one file: what changes it under one of them changes it under all. */
+class FileNames {
+  private readonly inodes = new Map<string, number>()
+  private readonly paths = new Map<number, Set<string>>()
+
+  /** The path, and its other names by what was last told of them. */
+  of(file: KeptFile): string[] {
+    const { path } = file
+    const former = this.inodes.get(path)
+    const inode = file.kind === 'file' ? file.inode : file.kind === 'again' ? former : undefined
+    if (inode !== former) {
+      if (former !== undefined) this.paths.get(former)?.delete(path)
+      this.inodes.delete(path)
+    }
+    if (inode === undefined) return [path]
+    this.inodes.set(path, inode)
+    const paths = this.paths.get(inode) ?? new Set()
+    this.paths.set(inode, paths.add(path))
+    return [path, ...[...paths].filter(other => other !== path)]
+  }
 }
 
 /** Contents that the events refer to, those of the latest turn last. */
