@@ -41,7 +41,8 @@ function latch() {
 }
 
 /** Long answers, and a summary for who asks for one. */
-const talkative: ReplyScript = request => (isSummary(request) ? SUMMARY : words(1_200, 'said'))
+const talkative: ReplyScript = request =>
+  isSummary(request) ? SUMMARY : { text: words(1_200, 'said'), pieceChars: 10_000 }
 
 describe('the provider says that a request is too long', () => {
   for (const [wording, { status }] of Object.entries(OVERFLOW_WORDINGS)) {

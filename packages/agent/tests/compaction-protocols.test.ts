@@ -33,7 +33,7 @@ const WINDOW = 12_000
 async function boot(protocol: ModelProtocol): Promise<Agent> {
   let n = 0
   const answer = (): Reply => {
-    const thinks = { reasoning: `${words(300, 'hmmm')} ${++n}` }
+    const thinks = { pieceChars: 10_000, reasoning: `${words(300, 'hmmm')} ${++n}` }
     // Three steps a turn, the last of which calls nothing.
     if (n % 3) return { ...thinks, toolCalls: [look(90), look(100)] }
     return { ...thinks, text: words(250, 'said') }

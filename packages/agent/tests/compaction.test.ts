@@ -1,7 +1,7 @@
 /** Compaction over HTTP, with a provider that refuses what is not in order or too long. */
 
 import type { Agent } from '@cambium/agent'
-import { textOf } from '@cambium/llm'
+import { createUserMessage, textOf } from '@cambium/llm'
 import type { ModelRequest, Reply, ReplyScript } from '@cambium/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { user } from './boot.ts'
@@ -26,13 +26,14 @@ async function start(options: CompactingOptions): Promise<Agent> {
 }
 
 const WINDOW = 8_000
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const SUMMARY = '## Goal\nFind the leak.\n## Next\nLook at the valve.'
 
 /** Answers each request with a long text, and each that asks for a summary as told. */
 function talkative(summary: ReplyScript = SUMMARY, count = 1_200): Pick<CompactingOptions, 'otherwise'> {
   return {
     otherwise: request => {
-      if (!isSummary(request)) return words(count, 'said')
+      if (!isSummary(request)) return { text: words(count, 'said'), pieceChars: 10_000 }
       return typeof summary === 'function' ? summary(request) : summary
     },
   }
@@ -120,7 +121,56 @@ describe('what is old gives way first', () => {
   })
 })
 
+describe('what the person said', () => {
+  it('has a budget: the newest stays whole, what has no room is cut in the middle or left to the summary', async () => {
+    const agent = await start({ window: WINDOW, contextWindow: WINDOW, ...talkative(SUMMARY, 300) })
+    const prompts = Array.from({ length: 8 }, (_, at) => `BEGIN-${at} ${words(450, 'ask')} END-${at}`)
+    await say(agent, ...prompts)
+    expect(ends(agent.session)[0]).toMatchObject({ tier: 'summary', fits: true })
+    const checkpoint = agent.session.events().find(({ type }) => type === 'context/replaced')
+    const text = JSON.stringify(checkpoint?.data)
+    const whole = prompts.filter(prompt => text.includes(prompt))
+    expect(whole.length).toBeGreaterThan(0)
+    expect(text).toMatch(/[1-9] earlier ones are left out/)
+    const [cut] = /BEGIN-\d [a-z ]+\\n\[… \d+ characters are left out here.*? …\]\\n[a-z ]*END-\d/.exec(text) ?? []
+    expect(cut).toContain('all of it is in ')
+    // The newest of them, in their order.
+    const numbers = [...text.matchAll(/END-(\d)/g)].map(([, n]) => Number(n))
+    expect(numbers).toEqual([...numbers].sort())
+    const first = numbers[0]!
+    expect(numbers).toEqual(numbers.map((_, at) => first + at))
+  })
+
+  it('with a picture keeps it, and a result of a tool does not', async () => {
+    const agent = await start({ window: WINDOW, ...talkative() })
+    const image = { type: 'image' as const, mediaType: 'image/png', data: PIXEL }
+    agent.followup(
+      createUserMessage({ content: [image, { type: 'text', text: 'PICTURED' }], source: { kind: 'user' } }),
+    )
+    await agent.whenIdle()
+    await say(agent, 'b', 'c', 'd', 'e')
+    expect(ends(agent.session)[0]).toMatchObject({ tier: 'summary' })
+    expect(occurrences(last(tree.server.requests).text, PIXEL)).toBe(1)
+  })
+})
+
 describe('the request for a summary', () => {
+  it('comes to nothing when what it sums up was changed meanwhile', async () => {
+    let agent!: Agent
+    agent = await start({
+      window: WINDOW,
+      ...talkative(() => {
+        const [first] = agent.session.surface()
+        agent.session.append('context/replaced', { from: first!.seq, to: first!.seq, message: user('CHANGED') })
+        return SUMMARY
+      }),
+    })
+    await say(agent, 'a', 'b', 'c', 'd', 'e')
+    expect(ends(agent.session)).toMatchObject([{ error: { code: 'CHANGED' } }])
+    expect(agent.session.replacements).toBe(1)
+    expect(last(tree.server.requests).text).toContain('CHANGED')
+  })
+
   it('is the last request cut short, with the same system and tools, and the instruction behind it', async () => {
     const replies = [1, 2, 3, 4, 5].flatMap((n): Reply[] => [
       { toolCalls: [look(300)] },
