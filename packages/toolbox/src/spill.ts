@@ -75,13 +75,10 @@ export function apply(ctx: Context, config: Config) {
   const { maxBytes, headShare } = config
   const { tools } = ctx
 
-  /** Before anything is cut, so that no half of a secret is left. */
-  const clean = (text: string) => redact(cleanText(text))
-
   const keep = async (exec: ToolExecution, agent: Agent, text: string) => {
     const ways = ['read', 'grep'].filter(tool => tools.get(tool, agent))
     try {
-      return { ways, kept: await spill.keep(agent.session, exec.name, text) }
+      return { ways, kept: await spill.keepClean(agent.session, exec.name, text) }
     } catch (error) {
       // What the call did is done: it does not fail because its result cannot be stored.
       ctx.logger.warn(`the whole result of tool "${exec.name}" is lost: ${errorMessage(error)}`)
@@ -93,11 +90,14 @@ export function apply(ctx: Context, config: Config) {
   const bounded = async (exec: ToolExecution, agent: Agent, result: ToolResult, decision: PostToolDecision) => {
     if (decision.kind === 'block') {
       if (textBytes(decision.feedback) <= maxBytes) return decision
-      const text = clean(decision.feedback)
+      const text = redact(cleanText(decision.feedback))
       return { ...decision, feedback: cutText(text, { maxBytes, headShare, ...(await keep(exec, agent, text)) }) }
     }
     const { value } = decision
-    const content = decision.content ?? (value === undefined ? result.content : renderValue(value))
+    const given = decision.content ?? (value === undefined ? undefined : renderValue(value))
+    const content = given ?? result.content
+    // Before anything is cut, so that no half of a secret is left. What the tool said is fit for a model already.
+    const clean = (text: string) => redact(given ? cleanText(text) : text)
     const meta = decision.meta ?? result.meta
     let blocks = content
     let path: string | undefined
@@ -150,9 +150,14 @@ class SessionSpill extends Service implements SpillStore {
     return this.of(session).path
   }
 
-  async keep(session: Session, label: string, text: string): Promise<Kept> {
+  keep(session: Session, label: string, text: string): Promise<Kept> {
+    return this.keepClean(session, label, redact(text))
+  }
+
+  /** As `keep`, for a text without secrets. */
+  async keepClean(session: Session, label: string, text: string): Promise<Kept> {
     try {
-      return await this.of(session).keep(label, redact(text))
+      return await this.of(session).keep(label, text)
     } catch (cause) {
       const why = isHarnessError(cause) ? cause.problem : errorMessage(cause)
       throw new HarnessError('SPILL_FAILED', `it could not be stored: ${why}`, { cause })
