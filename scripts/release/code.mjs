@@ -53,7 +53,9 @@ function write(file, text, mode = 0o644) {
 }
 
 function startChunks(modules, chunks) {
-  const rows = new Set(parse(readFileSync(join(root, 'cordis.yml'), 'utf8')).map(({ name }) => name))
+  const tree = parse(readFileSync(join(root, 'cordis.yml'), 'utf8'), { logLevel: 'error' })
+  // What a start may leave out, by itself or by an expression, is no part of it.
+  const rows = new Set(tree.filter(({ disabled }) => !disabled).map(({ name }) => name))
   return [
     ...Object.keys(COMMANDS).map(name => `command-${name}.js`),
     ...modules.filter(({ specifier }) => rows.has(specifier)).map(({ id }) => id),
