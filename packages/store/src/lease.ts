@@ -10,6 +10,8 @@ import { writeAtomic } from './write-atomic.ts'
 export interface Holder {
   readonly pid: number
   readonly host: string
+  /** Names the machine's run since it was switched on, by whatever name its host goes; empty where the system does not tell. */
+  readonly boot: string
   /** Milliseconds since the epoch. */
   readonly since: number
   /** Distinguishes a process from a later one with its number; empty where the system does not tell. */
@@ -21,7 +23,10 @@ export interface Holder {
 }
 
 export interface LeaseOptions {
-  /** A holder that cannot be looked at (another host, another container) counts as gone when its heartbeat is older. */
+  /**
+   * A holder that cannot be looked at (another host, another container) counts as gone when its heartbeat is older. One that
+   * lies ahead, since a clock was set back, counts as heard for a day: waiting is better than two writers.
+   */
   readonly staleMs: number
 }
 
@@ -35,11 +40,22 @@ export class Lease {
   /** Set when somebody else took over: we were believed dead. */
   lost = false
   private readonly content: string
+  /** What the lock looked like when it was ours for sure. */
+  private known: string | undefined
 
   constructor(path: string, holder: Holder) {
     this.path = path
     this.token = holder.token
     this.content = JSON.stringify(holder)
+    this.known = this.looks()
+  }
+
+  /**
+   * For right before a write: a process that slept may have been believed dead a moment ago. Cheap while nobody has touched
+   * the lock. Never throws.
+   */
+  check(): void {
+    if (!this.lost && (this.known === undefined || this.looks() !== this.known)) this.beat()
   }
 
   /** Tells others that we live, and finds out whether they believed it. Never throws. */
@@ -54,8 +70,18 @@ export class Lease {
         // A lock that somebody tidied away is put back; one that names another holder means that we have lost.
         this.lost = holder !== undefined || !createWhole(this.path, this.content)
       }
+      this.known = this.looks()
     } catch {
       // A disk that cannot be written just now: the next beat tries again, and every write has its own check.
+    }
+  }
+
+  private looks(): string | undefined {
+    try {
+      const { ino, ctimeMs } = statSync(this.path)
+      return `${ino} ${ctimeMs}`
+    } catch {
+      return undefined
     }
   }
 
@@ -111,6 +137,7 @@ export function takeLease(path: string, options: LeaseOptions, depth = 0): Takin
 }
 
 const MAX_DEPTH = 6
+const AHEAD_MS = 86_400_000
 
 /** Who holds the lease and is alive, as far as can be told from here. */
 export function liveHolder(path: string, options: LeaseOptions): Holder | 'unknown' | undefined {
@@ -132,7 +159,8 @@ function look(path: string, { staleMs }: LeaseOptions) {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error
   }
-  const recent = Date.now() - beat < staleMs
+  const age = Date.now() - beat
+  const recent = age < staleMs && age > -AHEAD_MS
   // Unreadable: being written on a file system without links, or another user's. Time tells.
   const alive = holder ? isAlive(holder, recent) : recent
   return { holder, alive, generation: holder?.token ?? `${Math.trunc(beat)}` }
@@ -156,8 +184,9 @@ function readHolder(path: string): Holder | undefined {
 }
 
 function isAlive(holder: Holder, recent: boolean): boolean {
-  const { pid, host, space, started } = self()
-  if (holder.host !== host || holder.space !== space) return recent
+  const { pid, host, boot, space, started } = self()
+  const here = holder.boot && boot ? holder.boot === boot : holder.host === host
+  if (!here || holder.space !== space) return recent
   if (holder.pid === pid) return holder.started === started && !left.has(holder.token)
   try {
     process.kill(holder.pid, 0)
@@ -169,11 +198,19 @@ function isAlive(holder: Holder, recent: boolean): boolean {
   return now && holder.started ? now === holder.started : recent
 }
 
-let known: Pick<Holder, 'pid' | 'host' | 'space' | 'started'> | undefined
+let known: Pick<Holder, 'pid' | 'host' | 'boot' | 'space' | 'started'> | undefined
 
 function self() {
-  known ??= { pid: process.pid, host: hostname(), space: pidSpace(), started: startOf(process.pid) }
+  known ??= { pid: process.pid, host: hostname(), boot: bootId(), space: pidSpace(), started: startOf(process.pid) }
   return known
+}
+
+function bootId(): string {
+  try {
+    return process.platform === 'linux' ? readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() : ''
+  } catch {
+    return ''
+  }
 }
 
 function pidSpace(): string {

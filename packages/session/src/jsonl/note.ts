@@ -7,7 +7,10 @@ import { createHash } from 'node:crypto'
 import { closeSync, openSync, readSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { writeAtomic } from '@cambium/store'
+import type { EventType } from '../event.ts'
+import type { Session } from '../session.ts'
 import { noteOf } from './places.ts'
+import { setTitle, TITLE_EVENT, titleOf } from './titles.ts'
 
 export interface Note {
   /** Of the last event in these bytes that set one. */
@@ -58,6 +61,35 @@ export async function readNote(log: string, file: FileHandle, size: number): Pro
     return undefined
   } finally {
     await note?.close()
+  }
+}
+
+/** Leaves word for lists while a log is written. Nothing depends on it. */
+export class NoteKeeper {
+  private noted: Note | undefined
+  private firstWords: string | undefined
+
+  /** Another title was set, or another file is written. */
+  outdated(): void {
+    this.noted = undefined
+  }
+
+  /** Writes a note when there is none that holds, or when more than `everyBytes` follow what it knows. Never throws. */
+  keep(session: Session, file: { readonly path: string; readonly size: number }, everyBytes: number): void {
+    if (file.size < NOTE_BYTES || (this.noted && file.size - this.noted.upTo < everyBytes)) return
+    this.noted = { title: this.titleOf(session), upTo: file.size }
+    try {
+      writeNote(file.path, this.noted)
+    } catch {
+      // Lists look through the log instead.
+    }
+  }
+
+  titleOf(session: Session): string | undefined {
+    const last = session.last(TITLE_EVENT as EventType)
+    if (last) return setTitle(last.data) ?? titleOf(session.events())
+    this.firstWords ??= titleOf(session.events())
+    return this.firstWords
   }
 }
 

@@ -1,21 +1,20 @@
 /** Stores one live session: batches what is appended, journals the answer that is being streamed, holds the lease. */
 
-import { readFileSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { HarnessError, parsedProblem } from '@cambium/core'
-import { diskError, ensureFolder, type Holder, type Lease, takeLease, writeAtomic } from '@cambium/store'
-import { problemOf } from '../core-types.ts'
-import type { EventType, LiveEvent, SessionEvent, SessionHeader, SessionId } from '../event.ts'
+import { diskError, ensureFolder, type Lease, takeLease } from '@cambium/store'
+import type { LiveEvent, SessionEvent, SessionHeader, SessionId } from '../event.ts'
 import type { PartialMessage, Session } from '../session.ts'
 import { LogFile } from './file.ts'
 import { encodeHeader, encodeLine } from './format.ts'
-import { NOTE_BYTES, NOTE_EVERY_BYTES, type Note, writeNote } from './note.ts'
-import { lockOf, type Places, partialOf } from './places.ts'
+import { Journal } from './journal.ts'
+import { NOTE_BYTES, NOTE_EVERY_BYTES, NoteKeeper } from './note.ts'
+import { lockOf, type Places } from './places.ts'
 import { type LogContent, readLog } from './reader.ts'
+import { busy, exists, leaseLost } from './refusals.ts'
 import type { Rounds } from './rounds.ts'
 import { beginSegment, setAside } from './segments.ts'
 import type { SyncQueue } from './sync.ts'
-import { setTitle, TITLE_EVENT, titleOf } from './titles.ts'
+import { TITLE_EVENT, titleOf } from './titles.ts'
 
 export interface WriterOptions {
   readonly partialMs: number
@@ -49,11 +48,8 @@ export class SessionWriter {
   private segment = 1
   private retired: LogFile[] = []
   private rotateFailed = false
-  private noted: Note | undefined
-  private titled = true
-  private firstWords: string | undefined
-  private journal: NodeJS.Timeout | undefined
-  private journalled = false
+  private readonly notes = new NoteKeeper()
+  private readonly journal: Journal
   private failing = false
   private unsynced = false
   private turnEnded = false
@@ -65,6 +61,7 @@ export class SessionWriter {
     this.id = id
     this.places = places
     this.options = options
+    this.journal = new Journal(options.partialMs, () => this.writePartial())
   }
 
   /** Takes the lease and reads the log, leaving the file fit for appending. @throws see `SessionPersistence.acquire` */
@@ -86,8 +83,7 @@ export class SessionWriter {
         this.file = LogFile.open(path, tail.end)
         if (!tail.terminated) this.file.append('\n')
       }
-      const partial = readPartial(partialOf(path))
-      this.journalled = partial !== undefined
+      const partial = this.journal.read(path)
       const { notices, cut } = content
       return { ...content, notices: cut ? [...notices, cut] : notices, partial }
     } catch (error) {
@@ -115,8 +111,7 @@ export class SessionWriter {
 
   hear(event?: SessionEvent | LiveEvent): void {
     if (event && event.seq === undefined) {
-      if (event.type !== 'assistant/chunk' || this.journal) return
-      this.journal = setTimeout(() => this.writePartial(), this.options.partialMs)
+      if (event.type === 'assistant/chunk') this.journal.hear()
     } else {
       this.options.rounds.add(this)
     }
@@ -133,11 +128,11 @@ export class SessionWriter {
       this.stored += count
       this.unsynced = true
       this.turnEnded ||= turnEnded
-      this.titled ||= titled
+      if (titled) this.notes.outdated()
     }
     this.failing = false
-    if (session) this.note(session, NOTE_EVERY_BYTES)
-    if (this.journalled && session && !session.partial) this.dropPartial()
+    if (session && this.file) this.notes.keep(session, this.file, NOTE_EVERY_BYTES)
+    if (session && !session.partial) this.journal.drop(this.file?.path)
   }
 
   async flush(): Promise<void> {
@@ -155,11 +150,11 @@ export class SessionWriter {
   async release(): Promise<void> {
     try {
       this.commit()
-      if (this.session) this.note(this.session, NOTE_BYTES)
+      if (this.session && this.file) this.notes.keep(this.session, this.file, NOTE_BYTES)
       if (this.options.sync !== 'never') await this.sync()
     } finally {
       this.options.rounds.drop(this)
-      clearTimeout(this.journal)
+      this.journal.stop()
       this.session = undefined
       await this.syncing.catch(() => {})
       for (const file of this.retired) await file.close()
@@ -233,7 +228,6 @@ export class SessionWriter {
       this.file?.append(text)
     } catch (error) {
       // Whoever took the lease over writes at once; why is the better thing to say.
-      this.lease?.beat()
       this.assertHeld()
       throw error
     }
@@ -243,10 +237,10 @@ export class SessionWriter {
   private rotate(session: Session, file: LogFile): void {
     file.assertOurs()
     try {
-      this.file = this.nextFile(file.path, session.header, this.titleOf(session), false)
+      this.file = this.nextFile(file.path, session.header, this.notes.titleOf(session), false)
       this.retired.push(file)
       this.rotateFailed = false
-      this.noted = undefined
+      this.notes.outdated()
     } catch (error) {
       if (!this.rotateFailed) this.options.report(error)
       this.rotateFailed = true
@@ -261,33 +255,9 @@ export class SessionWriter {
     return file
   }
 
-  /** Leaves word for lists, where looking through the log would cost more. Nothing depends on it. */
-  private note(session: Session, everyBytes: number): void {
-    const { file } = this
-    if (!file || file.size < NOTE_BYTES) return
-    if (this.noted && !this.titled && file.size - this.noted.upTo < everyBytes) return
-    this.titled = false
-    try {
-      this.noted = { title: this.titleOf(session), upTo: file.size }
-      writeNote(file.path, this.noted)
-    } catch {
-      // Lists look through the log instead.
-    }
-  }
-
-  private titleOf(session: Session): string | undefined {
-    const last = session.last(TITLE_EVENT as EventType)
-    if (last) return setTitle(last.data) ?? titleOf(session.events())
-    this.firstWords ??= titleOf(session.events())
-    return this.firstWords
-  }
-
   private assertHeld(): void {
-    if (!this.lease?.lost) return
-    throw new HarnessError('SESSION_LEASE_LOST', `another process has taken session ${this.id} over`, {
-      where: this.lease.path,
-      fix: 'fork the session to go on here',
-    })
+    this.lease?.check()
+    if (this.lease?.lost) throw leaseLost(this.id, this.lease)
   }
 
   private async fail(error: unknown): Promise<void> {
@@ -332,59 +302,14 @@ export class SessionWriter {
   }
 
   private writePartial(): void {
-    this.journal = undefined
     const partial = this.session?.partial
     if (!partial?.content.length) return
     try {
       this.commit()
-      if (!this.file) return
-      writeAtomic(partialOf(this.file.path), encodeLine(partial))
-      this.journalled = true
+      if (this.file) this.journal.keep(this.file.path, partial)
     } catch (error) {
       if (!this.failing) this.options.report(error)
       this.failing = true
     }
   }
-
-  private dropPartial(): void {
-    try {
-      if (this.file) rmSync(partialOf(this.file.path), { force: true })
-      this.journalled = false
-    } catch {
-      // It says which step it belongs to, and that one is answered. The next commit tries again.
-    }
-  }
-}
-
-function readPartial(path: string): PartialMessage | undefined {
-  try {
-    const partial = JSON.parse(readFileSync(path, 'utf8')) as PartialMessage
-    const { turn, step, attempt, content } = partial
-    const message = { id: 'partial', role: 'assistant', content, source: {} }
-    const sound = Number.isInteger(attempt) && !problemOf('assistant/message', { turn, step, message })
-    return sound && !parsedProblem(partial) ? partial : undefined
-  } catch {
-    // None was written, or it is of no use: the log itself is what counts.
-    return undefined
-  }
-}
-
-export function busy(id: SessionId, holder: Holder | 'unknown' | undefined, where: string): HarnessError {
-  const who =
-    !holder || holder === 'unknown'
-      ? 'another process'
-      : holder.pid === process.pid
-        ? 'this process'
-        : `process ${holder.pid} on ${holder.host}, since ${new Date(holder.since).toLocaleString()}`
-  return new HarnessError('SESSION_BUSY', `session ${id} is being written by ${who}`, {
-    where,
-    fix: 'wait until it has ended, or fork the session; reading it is possible meanwhile',
-  })
-}
-
-function exists(id: SessionId, path: string): HarnessError {
-  return new HarnessError('SESSION_EXISTS', `another session ${id} is stored already`, {
-    where: path,
-    fix: 'resume it, or choose another id',
-  })
 }
