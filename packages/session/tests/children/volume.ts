@@ -1,5 +1,5 @@
 /**
- * What opening or listing a store costs in a process of its own: `volume.mjs open|read|list|parse|heads <folder> [id]`, an
+ * What opening or listing a store costs in a process of its own: `volume.mjs open|read|list|append|parse|heads <folder> [id]`, an
  * answer in JSON. `parse` and `heads` are what nobody can do without, to compare with on any machine.
  */
 
@@ -29,6 +29,19 @@ const answers: Record<string, () => Promise<object>> = {
   async read() {
     const { events, notices } = await root.sessionPersistence.read(id)
     return { events: events.length, notices }
+  },
+  /** The median of an append that is flushed. */
+  async append() {
+    const log = root.sessions.create()
+    const took: number[] = []
+    for (let i = 0; i < 5_000; i++) {
+      const begin = performance.now()
+      log.append('session/resumed', { i })
+      await root.sessions.flush(log)
+      took.push(performance.now() - begin)
+    }
+    took.sort((a, b) => a - b)
+    return { medianUs: Math.round(took[2_500]! * 1_000), p99Us: Math.round(took[4_950]! * 1_000) }
   },
   async list() {
     const list = await root.sessionPersistence.list()
