@@ -60,7 +60,7 @@ describe('a replay', () => {
       'Done again.',
     ])
     bench.folder.write('a.txt', 'one\n')
-    expect((await bench.run(['first task'])).code).toBe(0)
+    expect((await bench.run(['--set', 'retry.initialMs=1', 'first task'])).code).toBe(0)
     expect((await bench.run(['--continue', 'second task'])).code).toBe(0)
     bench.folder.write('a.txt', 'changed meanwhile\n')
     const before = logs()

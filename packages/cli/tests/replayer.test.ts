@@ -77,8 +77,9 @@ function offerTools({ ctx }: BootedTree): { ran: string[] } {
 
 type Turn = readonly ((agent: () => Agent) => FakeReply)[]
 
-async function record(turns: readonly Turn[], more = ''): Promise<StoredSession> {
+async function record(turns: readonly Turn[], more = '', prepare = (_tree: BootedTree) => {}): Promise<StoredSession> {
   const tree = await boot(more)
+  prepare(tree)
   offerTools(tree)
   let agent: Agent
   const model = fakeModel(tree.ctx, [])
@@ -152,7 +153,7 @@ describe('any history', () => {
           for (const tree of trees.splice(0)) await tree.dispose()
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 20 },
     )
   }, 60_000)
 })
@@ -201,6 +202,19 @@ describe('a replay', () => {
     expect(report).toMatchObject({ same: true, turns: turns.length + 2 })
   })
 
+  it('decides what a person was asked as the person did', async () => {
+    const policy = `- name: ${JSON.stringify(ASKING)}\n`
+    const answer = async ({ exec }: { exec: { name: string } }) =>
+      exec.name === 'look' ? { kind: 'allow' } : { kind: 'deny', reason: 'rather not' }
+    const stored = await record([[plain(many('look', 'work'))]], policy, ({ ctx }) => {
+      ctx.provide('approval', { request: answer } as never)
+    })
+    expect(JSON.stringify(results(stored.events))).toContain('rather not')
+    const { report } = await replay(stored, {}, policy)
+    expect(report.divergence).toBeUndefined()
+    expect(report).toMatchObject({ same: true, tools: { replayed: 1 } })
+  })
+
   it('ends when it is told to, and leaves nothing behind', async () => {
     const stored = await record([[plain(call('work'))], [plain(say('b'))]])
     const stop = new AbortController()
@@ -220,4 +234,11 @@ export function apply(ctx) {
     const message = { id: 'gap' + input.turn + input.step, role: 'user', content: [{ type: 'text', text: 'Mind the gap.' }], source: { kind: 'plugin', plugin: 'notes' } }
     return decision.kind === 'enter' ? { ...decision, messages: [message, ...decision.messages] } : decision
   })
+}`)}`
+
+/** A policy that lets a person decide. */
+const ASKING = `data:text/javascript,${encodeURIComponent(`
+export const name = 'asking'
+export function apply(ctx) {
+  ctx.on('tools/pre-execute', async () => ({ kind: 'ask', reason: 'may it?' }))
 }`)}`

@@ -239,6 +239,19 @@ export class Replayer {
       },
       { prepend: true },
     )
+    // What a person decided then is decided the same way.
+    ctx.on(
+      'tools/pre-execute',
+      async (exec, next) => {
+        const decision = await next()
+        if (!exec.agent || exec.agent !== this.stage.agent || decision?.kind !== 'ask') return decision
+        const { kind: _kind, reason: _reason, ...wanted } = decision
+        const error = this.results.get(exec.callId)?.error
+        if (error?.code === 'TOOL_DENIED') return { kind: 'deny', reason: error.message }
+        return { kind: 'allow', ...wanted }
+      },
+      { prepend: true },
+    )
     ctx.on('tools/execute', async (exec, next) => {
       return exec.agent === undefined || exec.agent !== this.stage.agent ? next() : this.answer(exec, next)
     })
