@@ -10,6 +10,7 @@ import { homeFolder } from '@cambium/store'
 import type { ToolExecution } from '@cambium/tools'
 import Schema from 'schemastery'
 import { KEPT, LEFT, WATCHED } from './checkpoint/events.ts'
+import { journalOf, readJournal } from './checkpoint/journal.ts'
 import { contentsOf } from './checkpoint/past.ts'
 import { type FileCall, Recorder, turnOpen } from './checkpoint/recorder.ts'
 import { type RestoreOptions, type RestoreReport, restore } from './checkpoint/restore.ts'
@@ -99,12 +100,18 @@ export function apply(ctx: Context, config: Config) {
     inner.commands.register({
       name: 'restore-files',
       description: 'Puts files back to what they were before a turn: the last one, or the one of that number',
-      usage: '[turn]',
+      usage: '[turn | undo]',
       async run({ agent: { session }, args, signal }) {
+        if (args === 'undo') {
+          const seq = service.lastRestore(session)
+          if (seq === undefined) return 'Nothing was put back yet.'
+          return told(await service.restore(session, seq, { signal })) || 'The files are as they were before that.'
+        }
         const turns = turnsOf(session.events())
         const wanted = args ? turns.find(({ turn }) => String(turn) === args) : turns.at(-1)
         if (!wanted) return args ? `There is no turn ${args} in this session.` : 'There was no turn yet.'
-        return told(wanted.turn, await service.restore(session, wanted.from - 1, { signal }))
+        const report = told(await service.restore(session, wanted.from - 1, { signal }))
+        return report || `The files are as they were before turn ${wanted.turn}.`
       },
     })
   })
@@ -134,6 +141,14 @@ class CheckpointService extends Service implements Checkpoints {
     const history = live ? this.recorderOf(live).history : this.historyOf(header)
     if (!history) return { restored: [], removed: [], conflicts: [], unknown: [], notices: ['nothing was kept of it'] }
     return restore(sessions, { id: header.id, events, history, live }, seq, options)
+  }
+
+  /** Seq of the event before files were last put back. */
+  lastRestore(session: Session): number | undefined {
+    const logged = session.events().findLast(({ type, data }) => type === KEPT && 'restores' in data)?.seq ?? -1
+    const beside = readJournal(journalOf(this.recorderOf(session).history)).at(-1)?.at ?? -1
+    const seq = Math.max(logged, beside) - 1
+    return seq < 0 ? undefined : seq
   }
 
   recorderOf(session: Session): Recorder {
@@ -181,7 +196,7 @@ class CheckpointService extends Service implements Checkpoints {
   }
 }
 
-function told(turn: number, { restored, removed, conflicts, unknown, notices }: RestoreReport): string {
+function told({ restored, removed, conflicts, unknown, notices }: RestoreReport): string {
   const lines = [
     restored.length ? `Put back ${count(restored.length, 'file')}: ${restored.join(', ')}` : '',
     removed.length ? `Removed ${count(removed.length, 'file')}: ${removed.join(', ')}` : '',
@@ -189,5 +204,5 @@ function told(turn: number, { restored, removed, conflicts, unknown, notices }: 
     unknown.length ? `Could not be put back: ${unknown.join(', ')}` : '',
     ...notices,
   ].filter(Boolean)
-  return lines.join('\n') || `The files are as they were before turn ${turn}.`
+  return lines.join('\n')
 }

@@ -8,7 +8,7 @@ import { cleanFiles } from './clean-files.ts'
 import { type Change, type FileState, NONE } from './file-state.ts'
 import { blobId, type CachedFile, GitReader, workTreeOf } from './git.ts'
 import { keepContents } from './kept-contents.ts'
-import { type Facts, linkTarget, look, mebibytes, type Read, sameFacts } from './look.ts'
+import { type Facts, inodeOf, linkTarget, look, mebibytes, type Read, sameFacts } from './look.ts'
 import { Mirror } from './mirror.ts'
 import type { ObjectStore } from './objects.ts'
 import { listTree, type TreeLimits, type TreeListing } from './tree.ts'
@@ -94,8 +94,7 @@ export class TreeWatch {
       return undefined
     }
     const cached = cold && git ? git.cached().catch(failed) : undefined
-    const listing = await this.list(git, failed, signal)
-    const known = await cached
+    const [listing, known] = await Promise.all([this.list(git, failed, signal), cached])
     const forced = this.addForced(listing, known)
     const clean =
       known && git ? await cleanFiles(listing.files, known, git, this.tree.limits.copyBytes).catch(failed) : undefined
@@ -270,10 +269,11 @@ function withoutRace({ racy: _, ...entry }: Entry): Entry {
   return entry
 }
 
-/** Only the facts are other ones. */
+/** Only the facts are other ones. A file that has got another name is told all the same: it may change under that. */
 function isUnchanged(old: Entry, { state, bytes }: Read): boolean {
   if (state.kind === 'link') return old.target === state.target
   if (state.kind !== 'file' || old.facts.mode !== state.mode || old.facts.size !== state.size) return false
+  if (state.inode !== undefined && state.inode !== inodeOf(old.facts).inode) return false
   if (old.hash) return old.hash === state.hash
   return !!old.blob && !!bytes && blobId(bytes, old.blob.length) === old.blob
 }

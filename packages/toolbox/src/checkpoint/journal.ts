@@ -4,11 +4,13 @@
  */
 
 import { appendFileSync, mkdirSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { SessionEvent } from '@cambium/session'
 import { KEPT, LEFT } from './events.ts'
 
 export type JournalEvent = Pick<SessionEvent<typeof KEPT | typeof LEFT>, 'type' | 'data'> & { readonly at: number }
+
+export const journalOf = ({ folder }: { readonly folder: string }): string => join(folder, 'restored.jsonl')
 
 export function readJournal(path: string): JournalEvent[] {
   let text: string

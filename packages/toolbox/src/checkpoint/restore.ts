@@ -1,11 +1,10 @@
 /** Puts a session's files back to what they were at a point of its log, and keeps what they are until then. */
 
-import { join } from 'node:path'
 import { HarnessError } from '@cambium/core'
 import type { FileHistory, PathState, PutBackTarget } from '@cambium/machine/checkpoint'
 import type { Session, SessionEvent, SessionId, Sessions } from '@cambium/session'
 import { inPieces, KEPT, LEFT } from './events.ts'
-import { addToJournal, type JournalEvent, readJournal } from './journal.ts'
+import { addToJournal, type JournalEvent, journalOf, readJournal } from './journal.ts'
 import { type CutOff, pastAt } from './past.ts'
 
 export interface RestoreOptions {
@@ -50,7 +49,7 @@ export async function restore(
     })
   }
   options.signal?.throwIfAborted()
-  const journalPath = join(history.folder, 'restored.jsonl')
+  const journalPath = journalOf(history)
   const past = pastAt(events, readJournal(journalPath), seq)
   const { targets, notices } = await withCutOff(history, past.targets, past.cutOff, seq)
   notices.unshift(...past.notices)
