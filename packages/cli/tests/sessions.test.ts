@@ -227,6 +227,25 @@ describe('cambium sessions show', () => {
     expect(stdout).toContain('It is\\x1b[2J fixed\\u{202e}.')
   })
 
+  test('results that the model reads shorter are counted, and shown as they were', async () => {
+    await make(ctx => {
+      const log = ctx.sessions.create('short-0001', { cwd: folder.path })
+      turn(log, 1, 'look', { calls: [1, 2].map(at => ({ name: 'read', args: { at }, output: `whole result ${at}` })) })
+      for (const { seq, message } of log.surface()) {
+        if (message.source.kind !== 'tool') continue
+        const [block] = message.content
+        const short = { ...block, content: [{ type: 'text', text: '…' }] }
+        const shorter = { ...message, content: [short] } as never
+        log.append('context/replaced', { from: seq, to: seq, message: shorter })
+      }
+      turn(log, 2, 'go on')
+    })
+    const { stdout } = await sessions(['show', 'short-0001'], here())
+    expect(stdout).toContain('whole result 2')
+    expect(stdout).toMatch(/\n· compacted: the model reads 2 messages above shorter from here on\n\n── turn 2/)
+    expect((await sessions(['show', 'short-0001', '--turn', '2'], here())).stdout).not.toContain('shorter')
+  })
+
   test('shows all of it with --full, one turn with --turn, and what is stored with --raw and --json', async () => {
     await told()
     const full = await sessions(['show', 'told-0001', '--full'], here())

@@ -65,6 +65,9 @@ function* part(item: StoryItem, options: StoryMarkdownOptions): Generator<string
       yield `\n---\n\n*Compacted: the model reads this in place of ${plural(item.messages, 'message')} above.*\n`
       yield `\n${quote(textIn(item.message.content))}\n`
       break
+    case 'shortened':
+      yield note(`Compacted: the model reads ${plural(item.messages, 'message')} above shorter from here on.`)
+      break
     case 'resumed':
       for (const notice of item.notices) yield note(`Taken up again: ${notice}`)
       break

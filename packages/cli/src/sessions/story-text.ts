@@ -103,6 +103,9 @@ class Page {
         yield `\n${this.rule(`compacted: the model reads this in place of ${plural(item.messages, 'message')} above`)}\n`
         yield* this.blocks(item.message.content, full ? Number.POSITIVE_INFINITY : RESULT_LINES)
         break
+      case 'shortened':
+        yield this.note(`compacted: the model reads ${plural(item.messages, 'message')} above shorter from here on`)
+        break
       case 'resumed':
         yield this.note(`taken up again · ${dateTime(item.time)}`)
         for (const notice of item.notices) yield `${colors.yellow(`  ${escapeControls(notice)}`)}\n`

@@ -1,5 +1,6 @@
 /** A log as a person follows it: what was said, what was called and what came of it, where it stopped and went on. */
 
+import type {} from '@cambium/agent/compaction'
 import type { JsonValue } from '@cambium/core'
 import type { AssistantMessage, Message, ResultBlock, Route, UserMessage } from '@cambium/llm'
 import {
@@ -30,6 +31,8 @@ export type StoryItem =
   | { readonly kind: 'failed'; readonly attempt: number; readonly message: string }
   /** From here on the model reads `message` in place of what stands above. */
   | { readonly kind: 'replaced'; readonly messages: number; readonly message: Message }
+  /** From here on the model reads so many of the messages above shorter than they stand there. */
+  | { readonly kind: 'shortened'; readonly messages: number }
   | { readonly kind: 'resumed'; readonly time: number; readonly notices: readonly string[] }
   | { readonly kind: 'copied'; readonly from: string }
   | { readonly kind: 'withdrawn'; readonly message: UserMessage }
@@ -77,6 +80,11 @@ export function* storyOf({ header, events }: StoredSession, { turn }: StoryOptio
   const surface = new Places()
   let open: number | undefined
   let route: Route | undefined
+  let shortened = 0
+  const shorter = function* (): Generator<StoryItem> {
+    if (shortened) yield { kind: 'shortened', messages: shortened }
+    shortened = 0
+  }
   const unfinished = function* (): Generator<CallItem> {
     for (const call of calls.values()) yield { kind: 'call', ...call }
     calls.clear()
@@ -89,6 +97,7 @@ export function* storyOf({ header, events }: StoredSession, { turn }: StoryOptio
     const replaced = surface.add(event)
     switch (event.type) {
       case 'turn/start':
+        if (shown) yield* shorter()
         // The end of the one before is lost.
         if (open !== undefined && shown)
           yield* [...unfinished(), { kind: 'end', turn: open, reason: undefined } as const]
@@ -152,7 +161,11 @@ export function* storyOf({ header, events }: StoredSession, { turn }: StoryOptio
         break
       }
       case 'context/replaced':
-        if (shown && replaced) yield { kind: 'replaced', messages: replaced, message: event.data.message }
+        if (replaced === 1 && isShorter(event.data.message)) shortened += shown ? 1 : 0
+        else if (shown && replaced) yield { kind: 'replaced', messages: replaced, message: event.data.message }
+        break
+      case 'compaction/ended':
+        if (shown) yield* shorter()
         break
       case 'session/resumed': {
         const { notices } = event.data
@@ -165,10 +178,14 @@ export function* storyOf({ header, events }: StoredSession, { turn }: StoryOptio
         open = undefined
     }
   }
+  yield* shorter()
   if (open !== undefined && (turn === undefined || turn === open)) {
     yield* [...unfinished(), { kind: 'end', turn: open, reason: undefined } as const]
   }
 }
+
+/** True for a replacement that is one message still: an old result, an answer without its thoughts, a huge message. */
+const isShorter = ({ source }: Message) => source.kind !== 'compaction' || source.form === 'shortened'
 
 /** How many messages a replacement stands for. */
 class Places {
