@@ -243,6 +243,20 @@ describe('a session', () => {
   })
 })
 
+describe('the plugin', () => {
+  it('breaks its request off when it leaves, and takes the type of its events along', async () => {
+    const { ctx, vendor, fiber } = await open(new Vendor([{ hang: true }]))
+    const log = ctx.sessions.create()
+    turn(log, 'fix it')
+    await vendor.asked(1)
+    await fiber.dispose()
+    expect(vendor.requests[0]!.signal!.aborted).toBe(true)
+    expect(() => log.append('session/title', { title: 'x', by: 'user' })).toThrow('SESSION_EVENT_UNKNOWN')
+    turn(log, 'again')
+    expect(titles(log)).toEqual([{ title: 'fix it', by: 'prompt' }])
+  })
+})
+
 describe('/title', () => {
   const offered: { name: string; run(input: object): string }[] = []
   const commands = {
