@@ -82,6 +82,22 @@ describe('what is old gives way first', () => {
     expect(last(tree.server.requests).text).toContain('"reasoning_content":"FOURTH')
   })
 
+  it('and in a long turn all of its thoughts stay, also those of steps that are old', async () => {
+    const replies: Reply[] = [
+      { reasoning: `OVER ${words(2_400, 'hmmmm')}`, text: 'one' },
+      ...Array.from(
+        { length: 7 },
+        (_, at): Reply => ({ reasoning: `STEP-${at} ${words(250, 'hmmm')}`, toolCalls: [look(50)] }),
+      ),
+    ]
+    const agent = await start({ window: WINDOW, replies, otherwise: 'two' })
+    await say(agent, 'first', 'second')
+    expect(ends(agent.session)[0]).toMatchObject({ tier: 'reasoning', fits: true })
+    const { text } = last(tree.server.requests)
+    expect(text).not.toContain('OVER')
+    for (let at = 0; at < 7; at++) expect(text).toContain(`"reasoning_content":"STEP-${at}`)
+  })
+
   it('then a summary takes the place of what was said, and the person stays word for word', async () => {
     const agent = await start({ window: WINDOW, contextWindow: WINDOW, ...talkative() })
     await say(agent, 'PROMPT-1: never touch the red valve', 'PROMPT-2', 'PROMPT-3', 'PROMPT-4', 'PROMPT-5')
@@ -173,7 +189,7 @@ describe('the request for a summary', () => {
 
   it('is the last request cut short, with the same system and tools, and the instruction behind it', async () => {
     const replies = [1, 2, 3, 4, 5].flatMap((n): Reply[] => [
-      { toolCalls: [look(300)] },
+      { toolCalls: [look(400)] },
       { text: `${n} ${words(1_500, 'said')}` },
     ])
     const agent = await start({ window: 2 * WINDOW, contextWindow: 2 * WINDOW, replies, ...talkative() })
@@ -316,12 +332,15 @@ describe('a summary that fails', () => {
 
   it('an interrupt is no failure, and what was said stands', async () => {
     let asked = () => {}
+    let interrupted = false
     const begun = new Promise<void>(resolve => {
       asked = resolve
     })
     const agent = await start({
       window: WINDOW,
+      settings: { failures: 1 },
       ...talkative(() => {
+        if (interrupted) return SUMMARY
         asked()
         return { text: 'never', pause: { after: 0, until: new Promise(() => {}) } }
       }),
@@ -336,6 +355,10 @@ describe('a summary that fails', () => {
     expect(agent.session.last('turn/end')?.data.reason).toMatchObject({ kind: 'aborted', by: 'user' })
     expect(textOf(last(agent.session.deriveMessages()))).toBe('LAST')
     expect(agent.session.replacements).toBe(0)
+    // One failure would be enough to give up for a while.
+    interrupted = true
+    await say(agent, 'NEXT')
+    expect(ends(agent.session).at(-1)).toMatchObject({ tier: 'summary' })
   })
 })
 
