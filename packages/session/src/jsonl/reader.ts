@@ -104,7 +104,12 @@ class LogReader {
   }
 
   async part(part: OpenPart, role: 'only' | 'closed' | 'active'): Promise<PartEnd> {
-    const what = role === 'only' ? 'the log' : `segment ${part.number ?? 'in use'} of the log`
+    const what =
+      role === 'only'
+        ? 'the log'
+        : role === 'active'
+          ? 'the newest file of the log'
+          : `segment ${part.number} of the log`
     const skipped: number[] = []
     const tooLong: number[] = []
     let head: Head | undefined

@@ -36,7 +36,7 @@ export class Upkeep {
   private timer: NodeJS.Timeout | undefined
   private work: Promise<void> = Promise.resolve()
   /** The closed session that is being compressed, and how to break that off. */
-  private busyWith: { readonly log: string; readonly stop: AbortController } | undefined
+  private busyWith: { readonly log: string; readonly stop: AbortController; readonly done: Promise<void> } | undefined
 
   constructor(options: UpkeepOptions) {
     this.options = options
@@ -51,11 +51,11 @@ export class Upkeep {
     })
   }
 
-  /** Breaks off what is done to a session's files, which somebody needs. */
+  /** Breaks off what is done to a session's files, which somebody needs. Never rejects. */
   async leave(log: string): Promise<void> {
     if (this.busyWith?.log !== log) return
     this.busyWith.stop.abort(new Error('the session is needed'))
-    while (this.busyWith?.log === log) await this.settled()
+    await this.busyWith.done
   }
 
   /** All that was begun is done or broken off. */
@@ -63,10 +63,6 @@ export class Upkeep {
     clearTimeout(this.timer)
     this.ending.abort(new Error('the store was unmounted'))
     await this.work
-  }
-
-  settled(): Promise<void> {
-    return this.work
   }
 
   private wait(ms: number): void {
@@ -121,7 +117,8 @@ export class Upkeep {
     const taking = takeLease(lockOf(log), this.options)
     if (taking.kind === 'busy') return
     const stop = new AbortController()
-    this.busyWith = { log, stop }
+    let left = () => {}
+    this.busyWith = { log, stop, done: new Promise(resolve => (left = resolve)) }
     const beat = setInterval(() => taking.lease.beat(), this.options.heartbeatMs).unref()
     try {
       const either = AbortSignal.any([signal, stop.signal])
@@ -133,6 +130,7 @@ export class Upkeep {
       clearInterval(beat)
       taking.lease.release()
       this.busyWith = undefined
+      left()
     }
   }
 }

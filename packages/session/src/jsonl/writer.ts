@@ -238,7 +238,8 @@ export class SessionWriter {
     file.assertOurs()
     try {
       this.file = this.nextFile(file.path, session.header, this.notes.titleOf(session), false)
-      this.retired.push(file)
+      if (this.options.sync === 'never') void file.close()
+      else this.retired.push(file)
       this.rotateFailed = false
       this.notes.outdated()
     } catch (error) {
