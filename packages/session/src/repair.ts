@@ -66,6 +66,11 @@ export function interruptedClosers(events: readonly SessionEvent[], partial?: Pa
 
 function openTurn(events: readonly SessionEvent[]): OpenTurn | undefined {
   let open: OpenTurn | undefined
+  // The line that began the turn, or the step, may be lost; what happened in it says which it was.
+  const inTurn = (turn: number) => {
+    open ??= { turn, step: 0, answered: false, failed: 0, calls: new Map() }
+    return open
+  }
   // What lies before the last beginning or end of a turn is closed, and may be a hundred thousand events.
   const start = events.findLastIndex(
     ({ type, data }) => (type === 'turn/start' || type === 'turn/end') && !problemOf(type, data),
@@ -74,25 +79,23 @@ function openTurn(events: readonly SessionEvent[]): OpenTurn | undefined {
     if (problemOf(event.type, event.data)) continue
     switch (event.type) {
       case 'turn/start':
-        open = { turn: event.data.turn, step: 0, answered: false, failed: 0, calls: new Map() }
+        open = undefined
+        inTurn(event.data.turn)
         break
       case 'turn/end':
         open = undefined
         break
       case 'step/start':
+        open = nextStep(inTurn(event.data.turn), event.data.step)
+        break
       case 'step/end':
-        if (!open) break
-        open.step = event.type === 'step/start' ? event.data.step : 0
-        open.answered = false
-        open.failed = 0
-        open.calls.clear()
+        if (open) nextStep(open, 0)
         break
       case 'request/failed':
         if (open) open.failed = Math.max(open.failed, event.data.attempt)
         break
       case 'assistant/message':
-        if (!open) break
-        // The line that began the step may be lost; what happened in it says which it was.
+        open = inTurn(event.data.turn)
         open.step ||= event.data.step
         open.answered = true
         for (const block of event.data.message.content) {
@@ -100,7 +103,7 @@ function openTurn(events: readonly SessionEvent[]): OpenTurn | undefined {
         }
         break
       case 'tool/call':
-        if (!open) break
+        open = inTurn(event.data.turn)
         open.step ||= event.data.step
         open.calls.set(event.data.callId, { name: event.data.name, begun: true })
         break
@@ -110,6 +113,14 @@ function openTurn(events: readonly SessionEvent[]): OpenTurn | undefined {
       }
     }
   }
+  return open
+}
+
+function nextStep(open: OpenTurn, step: number): OpenTurn {
+  open.step = step
+  open.answered = false
+  open.failed = 0
+  open.calls.clear()
   return open
 }
 

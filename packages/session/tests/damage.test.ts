@@ -249,7 +249,7 @@ it('a journalled answer that was damaged is passed over', async () => {
   }
 })
 
-it('a call that was running is answered also when the line that began its step is lost', async () => {
+it('a call that was running is answered also when the line that began its step or its turn is lost', async () => {
   const folder = scratch()
   const { ctx, stop } = await bootStore(folder)
   const session = ctx.sessions.create('cut')
@@ -261,7 +261,7 @@ it('a call that was running is answered also when the line that began its step i
   const path = logOf(folder, 'cut')
   const lines = readFileSync(path, 'utf8').split('\n')
   await stop()
-  for (const lost of ['step/start', 'assistant/message']) {
+  for (const lost of ['step/start', 'assistant/message', 'turn/start']) {
     writeFileSync(path, lines.filter(line => !line.includes('step/start') && !line.includes(`"${lost}"`)).join('\n'))
     const next = await bootStore(folder)
     const again = await next.ctx.sessions.resume('cut')
