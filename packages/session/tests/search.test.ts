@@ -128,6 +128,13 @@ describe('what is found', () => {
     for (const query of queries) expect([query, await find(query)]).toEqual([query, []])
   })
 
+  it('a message is not found for what is in the message beside it', async () => {
+    const { ctx, find } = await bootSearch(scratch())
+    await talk(ctx, 'one', 'a discarded card', 'the isca river', 'apple', 'pear', 'apple and pear')
+    expect((await find('isca')).map(({ seq }) => seq)).toEqual([1])
+    expect((await find('apple pear')).map(({ seq }) => seq)).toEqual([4])
+  })
+
   it('an empty query is refused in words', async () => {
     const { ctx } = await bootSearch(scratch())
     for (const query of ['', ' \n\t', '""', '" "'])

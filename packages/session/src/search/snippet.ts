@@ -6,6 +6,8 @@ import { findWords, type QueryWord, type Span } from './query.ts'
 const MAX_CHARS = 160
 /** What precedes the first match. */
 const LEAD_CHARS = 40
+/** Of the matches in one message. */
+const MAX_LOOKED = 200
 
 /** `text` is one line, and the words are in it at `spans`. */
 export function snippetOf(
@@ -13,7 +15,7 @@ export function snippetOf(
   spans: readonly Span[],
   words: readonly QueryWord[],
 ): { snippet: string; matches: Span[] } {
-  const first = bestStart(spans)
+  const first = bestStart(text, spans)
   const from = text.length <= MAX_CHARS ? 0 : wordStart(text, Math.max(0, first - LEAD_CHARS), first)
   const to = wordEnd(text, from + MAX_CHARS)
   const lead = from ? '…' : ''
@@ -22,18 +24,19 @@ export function snippetOf(
   return { snippet, matches: joined(shown) }
 }
 
-/** Where most is seen at once. Spans may repeat a word; close together they are as good a place as any. */
-function bestStart(spans: readonly Span[]): number {
-  let best = spans[0]?.[0] ?? 0
+/** Where most of the words are seen at once. */
+function bestStart(text: string, spans: readonly Span[]): number {
+  const looked = spans.slice(0, MAX_LOOKED)
+  const words = looked.map(([from, to]) => fold(text.slice(from, to)))
+  let best = looked[0]?.[0] ?? 0
   let most = 0
-  for (const [start] of spans) {
-    const seen = new Set(
-      spans
-        .filter(([from, to]) => from >= start && to <= start + MAX_CHARS - LEAD_CHARS)
-        .map(([from, to]) => to - from),
-    ).size
-    if (seen > most) {
-      most = seen
+  for (const [index, [start]] of looked.entries()) {
+    const seen = new Set<string>()
+    for (let at = index; at < looked.length && looked[at]![1] <= start + MAX_CHARS - LEAD_CHARS; at++) {
+      seen.add(words[at]!)
+    }
+    if (seen.size > most) {
+      most = seen.size
       best = start
     }
   }
