@@ -137,6 +137,7 @@ class CheckpointService extends Service implements Checkpoints {
     const { header } = source
     const live = sessions.get(header.id)
     if (live?.open.turn) throw turnOpen(live)
+    if (live) await this.recorderOf(live).catchUp()
     const events = live ? live.events() : 'append' in source ? source.events() : source.events
     const history = live ? this.recorderOf(live).history : this.historyOf(header)
     if (!history) return { restored: [], removed: [], conflicts: [], unknown: [], notices: ['nothing was kept of it'] }

@@ -91,6 +91,6 @@ it('any turn of any history comes back, byte for byte, and can be undone', { tim
       await bench.ctx.fiber.dispose()
       rmSync(bench.dir, { recursive: true, force: true })
     }),
-    { numRuns: Number(process.env['CHECKPOINT_RUNS'] ?? 25) },
+    { numRuns: Number(process.env['CHECKPOINT_RUNS'] ?? 12) },
   )
 })

@@ -456,6 +456,8 @@ describe('over time', () => {
     sh(bench.home, `cp -r . ${later.home}; rm -f ${later.home}/*/*.lock`)
     const cut = treeOf(bench.dir)
     later.use(await later.ctx.sessions.resume(bench.log.id))
+    expect((await later.restore(later.before(1), { dryRun: true })).restored).toEqual(['a'])
+    expect(later.log.last('checkpoint/left')?.data).toMatchObject({ turn: 1, done: true })
     await later.turn(write('a', '3'), bash('echo 4 > a; echo n > n'))
     await later.restore(later.before(2))
     expect(treeOf(bench.dir)).toEqual(cut)

@@ -85,6 +85,11 @@ export class Recorder {
     }
   }
 
+  /** What a command did that was cut off with an earlier process is told now. */
+  catchUp(): Promise<void> {
+    return this.inTurn(() => this.settleCutOff())
+  }
+
   /** The log of a turn has grown by what was kept: the oldest goes when it is too much. */
   trim(): void {
     if (!this.opened) return
