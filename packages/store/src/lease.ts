@@ -183,6 +183,13 @@ function readHolder(path: string): Holder | undefined {
   }
 }
 
+/** Whether this process is the holder: a number alone says little, since every container counts from 1. */
+export function isSelf(holder: Holder): boolean {
+  const { pid, host, boot, space, started } = self()
+  const here = holder.boot && boot ? holder.boot === boot : holder.host === host
+  return here && holder.space === space && holder.pid === pid && holder.started === started
+}
+
 function isAlive(holder: Holder, recent: boolean): boolean {
   const { pid, host, boot, space, started } = self()
   const here = holder.boot && boot ? holder.boot === boot : holder.host === host

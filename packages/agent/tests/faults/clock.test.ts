@@ -37,9 +37,9 @@ async function boot(replies: Parameters<typeof bootSpine>[0]): Promise<Spine> {
     defineTool({
       name: 'jump',
       description: 'Sets the clock',
-      parameters: { to: 'number' },
+      parameters: { to: { type: 'number' } },
       execute: ({ to }) => {
-        shift = to
+        shift = to ?? 0
         return 'set'
       },
     }),
@@ -137,9 +137,14 @@ it('a lock from the future, of a writer that cannot be looked at, is no lock for
   const content = JSON.parse(home.read(name)) as Record<string, unknown>
   await spine.dispose()
   // Another host wrote it when its clock, or ours, was a year ahead, and has not been heard of since.
-  home.write(name, JSON.stringify({ ...content, host: 'elsewhere', since: realNow() + YEAR }))
-  const ahead = (realNow() + YEAR) / 1_000
-  utimesSync(join(folder, name), ahead, ahead)
+  home.write(name, JSON.stringify({ ...content, host: 'elsewhere', boot: 'of another', since: realNow() + YEAR }))
+  const heard = (time: number) => utimesSync(join(folder, name), time / 1_000, time / 1_000)
+  heard(realNow())
+  await boot([])
+  // Its number may well be ours: containers count from 1.
+  await expect(spine.ctx.agents.resume(SessionId('s'))).rejects.toThrow(`by process ${process.pid} on elsewhere`)
+  await spine.dispose()
+  heard(realNow() + YEAR)
   await boot([say('b')])
   const { agent: again } = await spine.ctx.agents.resume(SessionId('s'))
   await ask(again, 'hello')

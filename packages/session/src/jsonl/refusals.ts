@@ -1,14 +1,14 @@
 /** Why a session cannot be written by us. */
 
 import { HarnessError } from '@cambium/core'
-import type { Holder, Lease } from '@cambium/store'
+import { type Holder, isSelf, type Lease } from '@cambium/store'
 import type { SessionId } from '../event.ts'
 
 export function busy(id: SessionId, holder: Holder | 'unknown' | undefined, where: string): HarnessError {
   const who =
     !holder || holder === 'unknown'
       ? 'another process'
-      : holder.pid === process.pid
+      : isSelf(holder)
         ? 'this process'
         : `process ${holder.pid} on ${holder.host}, since ${new Date(holder.since).toLocaleString()}`
   return new HarnessError('SESSION_BUSY', `session ${id} is being written by ${who}`, {
