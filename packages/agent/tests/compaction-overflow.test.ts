@@ -182,6 +182,8 @@ describe('a provider that counts more than there is (29k tokens for an empty cha
     expect(tree.server.requests.length).toBeLessThanOrEqual(6)
     expect(reason(agent)).toMatchObject({ kind: 'error', error: { code: 'CONTEXT_WINDOW_EXCEEDED' } })
     expect(agent.session.events().filter(({ type }) => type === 'tool/call')).toHaveLength(1)
+    // There was nothing to make shorter, and nothing was tried.
+    expect(ends(agent.session)).toEqual([])
   })
 })
 
