@@ -56,7 +56,7 @@ export const Config: Schema<Config> = Schema.object({
     .description('How much content is copied before a command; files beyond cannot be put back'),
   maxMs: Schema.natural()
     .min(100)
-    .default(5_000)
+    .default(10_000)
     .description('How long looking at a folder, and copying from it, may take before a command, in milliseconds'),
   copyBytes: Schema.natural()
     .default(8 * 2 ** 20)
