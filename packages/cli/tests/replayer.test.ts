@@ -14,6 +14,7 @@ import {
 import { defineTool, toolResult } from '@cambium/tools'
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
+import { Comparison } from '../src/replay/compare.ts'
 import { Replayer, type ReplayOptions } from '../src/replay/replayer.ts'
 
 const TREE = `
@@ -213,6 +214,15 @@ describe('a replay', () => {
     const { report } = await replay(stored, {}, policy)
     expect(report.divergence).toBeUndefined()
     expect(report).toMatchObject({ same: true, tools: { replayed: 1 } })
+  })
+
+  it('names what was recorded and does not come at all', () => {
+    const comparison = new Comparison()
+    const place = { turn: 2, step: 1, seq: 7, lane: 'results' } as const
+    comparison.expect([{ ...place, noun: 'the result of look', parts: [['the result of look', 'looked']] }])
+    comparison.end()
+    const what = 'the result of look was recorded and did not come'
+    expect(comparison.divergence).toEqual({ turn: 2, step: 1, what, expected: 'looked' })
   })
 
   it('ends when it is told to, and leaves nothing behind', async () => {

@@ -98,6 +98,16 @@ describe('a result over its budget', () => {
     )
   }, 20_000)
 
+  it.each([0, 1, 2, 3, 4, 5])('of one endless line is cut between characters, %i bytes on', async shift => {
+    const bench = await open()
+    const line = 'x'.repeat(shift) + '台é😀'.repeat(4_000)
+    bench.ctx.tools.register(tool('line', () => line))
+    const { text, notice } = spilled(await bench.call('line', {}))
+    const [head = '', tail = ''] = text.split(notice).map(part => part.trim())
+    expect(line.startsWith(head) && line.endsWith(tail), text).toBe(true)
+    expect(Math.min(head.length, tail.length)).toBeGreaterThan(1_000)
+  })
+
   it('keeps its pictures where they stand', async () => {
     const bench = await open()
     const text = (value: string) => ({ type: 'text', text: value })
