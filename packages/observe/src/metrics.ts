@@ -133,7 +133,7 @@ export async function apply(ctx: Context, config: Config) {
     const server = await serve(() => service.prometheus(), { host, port })
     const address = server.address() as { port: number }
     service.url = `http://${host === '::1' ? '[::1]' : host}:${address.port}/metrics`
-    ctx.logger.info(`metrics: ${service.url}`)
+    ctx.logger.info(`for Prometheus: ${service.url}`)
     return () => close(server)
   }, 'metrics server')
 }
