@@ -8,7 +8,7 @@ import { expect, it } from 'vitest'
 
 const page = readFileSync(fileURLToPath(new URL('../docs/sessions.md', import.meta.url)), 'utf8')
 const blocks = [...page.matchAll(/```sh\n(.*?)```/gs)].map(([, text]) => text!)
-const [patch = ''] = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text]) => text!)
+const patch = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text]) => text!).join('')
 
 it('every command of the page works on a session of the shipped tree', async () => {
   const write = (text: string) => ({
@@ -68,5 +68,6 @@ it('every command of the page works on a session of the shipped tree', async () 
   expect(stdout('cambium sessions import talk.json --id talk-2')).toBe('talk-2\n')
   expect(folder.read('talk.md')).toContain('## Turn 2')
   expect(stdout('cambium sessions delete talk-2 --yes')).toBe('deleted talk-2\n')
-  expect(existsSync(`${folder.path}/talk.json`)).toBe(true)
+  // What the page has people write is laid over the tree all the while.
+  expect(existsSync(`${home.path}/trace.jsonl`)).toBe(patch.includes('trace.jsonl'))
 }, 120_000)

@@ -460,8 +460,8 @@ describe('the command line', () => {
     expect(stderr).toContain(text)
   })
 
-  test('without a store, without a search and without checkpoints it says what is missing', async () => {
-    folder.write('none.yml', '- { id: jsonl, disabled: true }\n')
+  test('without a store it says what is missing', async () => {
+    folder.write('none.yml', '- { id: jsonl, disabled: true }\n- { id: session-search, disabled: true }\n')
     const { code, stderr } = await sessions(['list', '--patch', 'none.yml'], here())
     expect(code).toBe(2)
     expect(stderr).toContain('the tree mounts no store of sessions')

@@ -44,6 +44,8 @@ async function stored(sessions: Sessions, session: Session): Promise<Copy> {
   const { id, lastTurn: turn } = session
   // A store keeps nothing of a session without events.
   if (!session.seq) session.append('session/resumed', { closed: 0 })
+  // First, since an end has to be quick, and a long log takes its time.
+  await sessions.flush(session)
   await sessions.close(session)
   return { id, parent: session.header.parent!, turn }
 }

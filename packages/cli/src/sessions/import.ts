@@ -43,6 +43,8 @@ export async function run(work: SessionsWork): Promise<number> {
       ...(depth === undefined ? {} : { depth }),
     },
   })
+  // First, since an end has to be quick, and a long log takes its time.
+  await ctx.sessions.flush(session)
   await ctx.sessions.close(session)
   if (config.json) {
     await work.sayJson({ id, cwd, events: events.length, redacted, notices })

@@ -178,13 +178,25 @@ class Page {
   }
 }
 
+/** At most so many lines, and how many more there are. A long result is looked at no further than that takes. */
 function* firstLines(content: readonly (ContentBlock | ResultBlock)[], max: number): Generator<string> {
-  const rows = content.flatMap(block => {
-    if (block.type === 'text') return plainText(block.text).replace(/\n+$/, '').split('\n')
-    return block.type === 'image' ? [imageNote(block)] : []
-  })
-  yield* rows.slice(0, max)
-  if (rows.length > max) yield `… ${plural(rows.length - max, 'more line')}`
+  let left = max
+  let more = 0
+  for (const block of content) {
+    const text = block.type === 'text' ? block.text : block.type === 'image' ? imageNote(block) : undefined
+    if (text === undefined) continue
+    let end = text.length
+    while (text[end - 1] === '\n') end--
+    for (let at = 0; at <= end; ) {
+      const found = text.indexOf('\n', at)
+      const stop = found < 0 || found > end ? end : found
+      if (left > 0) yield plainText(text.slice(at, stop))
+      else more++
+      left--
+      at = stop + 1
+    }
+  }
+  if (more) yield `… ${plural(more, 'more line')}`
 }
 
 const COLOURS = new RegExp(`${String.fromCharCode(0x1b)}\\[[\\d;]*m`, 'g')
