@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { textOf } from '@cambium/llm'
@@ -315,6 +315,22 @@ it('events of plugins that nobody knows keep their bytes through resuming and ro
   expect(child.events()[1]).toMatchObject({ type: 'theirs/thing', data: { n: 1, e: 1_000, k: 'é' } })
   await end()
   expect(readFileSync(join(dirname(path), 'one.segments', '1.jsonl'), 'utf8')).toContain(`\n${foreign}\n`)
+})
+
+it('a reference follows to the last event that was written by its number, a repeated one that stands in its place too', async () => {
+  const folder = scratch()
+  const { ctx, stop } = await bootStore(folder)
+  say(ctx.sessions.create('one'), 'm0')
+  await stop()
+  const path = logOf(folder, 'one')
+  const line = (seq: number, type: string, data: unknown) => `${JSON.stringify({ seq, time: 1, type, data })}\n`
+  appendFileSync(
+    path,
+    line(2, 'user/message', { message: user('moved') }) +
+      line(2, 'user/message', { message: user('in its place') }) +
+      line(9, 'context/replaced', { from: 2, to: 2, message: user('sum') }),
+  )
+  expect(texts((await reopened(folder)).session)).toEqual(['m0', 'moved', 'sum'])
 })
 
 it('a session whose files were moved to another home is whole there', async () => {

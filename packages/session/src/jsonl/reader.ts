@@ -165,7 +165,7 @@ class LogReader {
     const { missing, notices, log } = this
     for (let lost = 1; !missing.length && number === 1 && lost < (last?.head?.segment ?? 1); lost++) missing.push(lost)
     const segment = last?.head?.segment ?? number
-    if (!last) missing.push(number)
+    if (!last) notices.push('the newest file of the log is missing; what its segments hold is here')
     if (missing.length) notices.push(`${listed('segment', missing)} of the log ${is(missing)} missing`)
     if (log.lost) notices.push(`${log.lost} events are lost with what is missing`)
     if (log.moved) notices.push(`${log.moved} events had gapped or repeated numbers and were numbered anew`)
