@@ -133,6 +133,14 @@ describe('what commands change', () => {
     if (git) expect(gitFiles(bench.dir)).toEqual(repository)
   })
 
+  it('a folder that became a link to another one: what lies behind the link is not taken for it', async () => {
+    const bench = await openBench({ files: { 'd/a': '1', 'd/b': '1', 'other/a': '1', 'other/b': 'else' } })
+    const start = treeOf(bench.dir)
+    await bench.turn(bash('rm -r d; ln -s other d'))
+    expect(await bench.restore(bench.before(1))).toMatchObject({ restored: ['d', 'd/a', 'd/b'], conflicts: [] })
+    expect(treeOf(bench.dir)).toEqual(start)
+  })
+
   it('names that are no UTF-8', async () => {
     const bench = await openBench()
     const odd = Buffer.concat([Buffer.from(`${bench.dir}/caf`), Buffer.from([0xe9])])
