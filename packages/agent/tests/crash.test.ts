@@ -1,5 +1,6 @@
 /** A session whose process was killed while tools ran, taken up again with a provider that refuses what is not in order. */
 
+import type {} from '@cambium/agent/compaction'
 import { createUserMessage, textOf } from '@cambium/llm'
 import { foldSurface, SessionId } from '@cambium/session'
 import { type BootedTree, bootTree, type ModelServer, startModelServer, tempWorkspace } from '@cambium/testkit'
@@ -12,18 +13,18 @@ let server: ModelServer
 let tree: BootedTree
 let ran: number
 
-async function boot(replies: readonly string[]) {
+async function boot(replies: readonly string[], rows = '') {
   server = await startModelServer({ replies, alternateRoles: true })
   tree = await bootTree(`
 - name: '@cambium/llm'
 - name: '@cambium/llm/openai'
-  config: { providers: { test: { baseURL: '${server.url}', reasoningKey: reasoning_content } } }
+  config: { providers: { test: { baseURL: '${server.url}', reasoningKey: reasoning_content, models: [{ id: m, contextWindow: 8000 }] } } }
 - name: '@cambium/session'
 - { name: '@cambium/session/jsonl', config: { folder: ${JSON.stringify(home.path)} } }
 - name: '@cambium/tools'
 - name: '@cambium/agent'
 - { name: '@cambium/agent/loop', config: { model: test/m } }
-`)
+${rows}`)
   ran = 0
   tree.ctx.tools.register(
     defineTool({ name: 'pay', description: 'Pays', parameters: {}, execute: () => `paid ${++ran}` }),
@@ -104,6 +105,26 @@ it('reads well in a request of another purpose also while nobody has repaired it
   }
   expect(said.join('')).toBe('A summary.')
   expect(server.requests[0]!.problem).toBeUndefined()
+  server.expectDone()
+})
+
+it('is made shorter as well: the compaction reads a paired conversation, and what was not known to have run is not run', async () => {
+  const long = 'said '.repeat(1_200)
+  await boot([long, long, long, 'Three bills were to be paid.', 'Going on.'], "- { name: '@cambium/agent/compaction' }")
+  const { agent } = await tree.ctx.agents.resume(id)
+  await ask(agent, 'hi')
+  await ask(agent, 'more')
+  await ask(agent, 'and more')
+  expect(await tree.ctx.compaction.compact(agent)).toMatchObject({ tier: 'summary' })
+  const sent = server.requests[3]!
+  expect(sent.problem).toBeUndefined()
+  expect(sent.body.messages.flatMap(({ tool_call_id }) => tool_call_id ?? [])).toEqual(ids)
+  expect(sent.body.messages.filter(({ role }) => role === 'tool').map(({ content }) => content)[1]).toMatch(
+    /outcome is unknown/,
+  )
+  await ask(agent, 'and now')
+  expect(agent.session.replacements).toBe(1)
+  expect(ran).toBe(0)
   server.expectDone()
 })
 
