@@ -29,7 +29,7 @@ export class RequestCheck {
   private replacements = 0
   private verified: Verified = { sent: [], logged: 0, replacements: 0 }
   private header: { readonly event: unknown; readonly expected: LlmRequest } | undefined
-  private tools: { readonly actual: unknown; readonly expected: unknown } | undefined
+  private tools: { readonly actual: readonly ToolSchema[]; readonly expected: unknown } | undefined
 
   /** `state` has caught up. */
   judge(session: Session, state: LogState, request: LlmRequest): Problem | undefined {
@@ -46,7 +46,7 @@ export class RequestCheck {
     if (folded) return folded
     const expected = this.expectedHeader(state.header)
     const says = `${at} is not what the log says:`
-    if (!same(configOf(request), configOf(expected))) return `${says} its model or options are others`
+    if (!sameConfig(request, expected)) return `${says} its model or options are others`
     if (request.system !== expected.system) return `${says} its system prompt is another`
     if (!this.sameTools(request.tools, expected.tools)) return `${says} its tools are others`
     const { messages, replacements } = state.surface
@@ -96,8 +96,10 @@ export class RequestCheck {
 
   private sameTools(actual: readonly ToolSchema[] | undefined, expected: readonly ToolSchema[] | undefined): boolean {
     if (actual === expected) return true
-    // Both are the very same lists from step to step.
-    if (this.tools && this.tools.actual === actual && this.tools.expected === expected) return true
+    if (!actual || !expected || actual.length !== expected.length) return false
+    // The list may be made anew for each request; what stands in it is the same from step to step.
+    const known = this.tools
+    if (known?.expected === expected && actual.every((tool, at) => tool === known.actual[at])) return true
     if (!same(actual, expected)) return false
     this.tools = { actual, expected }
     return true
@@ -122,8 +124,11 @@ function firstDifference(expected: readonly Message[], actual: readonly Message[
   return undefined
 }
 
-function configOf(request: LlmRequest): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(request).filter(([key]) => !UNLOGGED.has(key)))
+function sameConfig(a: LlmRequest, b: LlmRequest): boolean {
+  const left = a as unknown as Record<string, unknown>
+  const right = b as unknown as Record<string, unknown>
+  const differs = (key: string) => !UNLOGGED.has(key) && !same(left[key], right[key])
+  return !Object.keys(left).some(differs) && !Object.keys(right).some(differs)
 }
 
 interface Block {

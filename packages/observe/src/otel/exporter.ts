@@ -38,6 +38,7 @@ export class Exporter {
   private sending: Promise<void> | undefined
   private dropped = 0
   private down = false
+  private leaving = false
   private refused = ''
 
   constructor(options: ExporterOptions) {
@@ -59,6 +60,7 @@ export class Exporter {
   async flush(signal: AbortSignal): Promise<void> {
     const stop = () => this.life.abort()
     const last = setTimeout(stop, LAST_MS)
+    this.leaving = true
     if (signal.aborted) stop()
     signal.addEventListener('abort', stop, { once: true })
     try {
@@ -100,9 +102,11 @@ export class Exporter {
     const body = target.gzip ? await zipped(text) : Buffer.from(text)
     for (let attempt = 1; ; attempt++) {
       let problem: string
+      let answered = false
       let waitMs = Math.min(FIRST_WAIT_MS * 2 ** (attempt - 1), MAX_WAIT_MS)
       try {
         const answer = await this.post(body)
+        answered = true
         if (answer.status >= 200 && answer.status < 300) {
           this.taken(answer)
           return true
@@ -119,7 +123,8 @@ export class Exporter {
       }
       if (!this.down) this.options.warn(`${problem}. Spans wait, and are dropped when too many do`)
       this.down = true
-      if (attempt >= ATTEMPTS) return false
+      // Who is leaving waits for one that is busy, and not for one that is not there.
+      if (attempt >= ATTEMPTS || (this.leaving && !answered)) return false
       try {
         // Up to a fifth more, so that many do not come back at once.
         await sleep(waitMs * (1 + Math.random() / 5), this.life.signal)
