@@ -1,6 +1,6 @@
 /** `ctx.compaction`, and what its runs leave in the log. */
 
-import type { LlmCallConfig, Message, Route, TokenUsage, UserBlock } from '@cambium/llm'
+import type { LlmCallConfig, Message, Route, TokenUsage, ToolSchema, UserBlock } from '@cambium/llm'
 import type { Agent } from '@cambium/tools'
 
 /** Why a conversation is made shorter: it nears the limit, a provider said that it is too long, or somebody asked. */
@@ -114,5 +114,5 @@ declare module 'cordis' {
 export interface Envelope {
   readonly config: LlmCallConfig
   readonly system?: string
-  readonly tools: NonNullable<import('@cambium/llm').LlmRequest['tools']>
+  readonly tools: readonly ToolSchema[]
 }
