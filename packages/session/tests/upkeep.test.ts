@@ -210,8 +210,10 @@ describe('in the background', () => {
     const header = { ...JSON.parse(content.split('\n')[0]!), title: 'prompt 0' }
     const same = gzipSync(`${JSON.stringify(header)}\n${content.slice(content.indexOf('\n') + 1)}`)
     writeFileSync(`${path}.gz`, same)
+    writeFileSync(`${path}.gz.tmp`, 'of one that was killed')
     await afterStart(folder, { compress: true }, stamped(folder))
     expect([existsSync(path), readFileSync(`${path}.gz`).equals(same)]).toEqual([false, true])
+    expect(filesIn(folder).filter(name => name.endsWith('.tmp'))).toEqual([])
 
     writeFileSync(path, content)
     age(path, 10)

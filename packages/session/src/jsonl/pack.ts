@@ -7,7 +7,7 @@ import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { fileChunks, packedChunks } from './lines.ts'
-import { packedOf } from './places.ts'
+import { packedOf, unfinished } from './places.ts'
 import { syncFolder } from './sync.ts'
 
 /**
@@ -17,7 +17,8 @@ import { syncFolder } from './sync.ts'
  */
 export async function pack(path: string, signal: AbortSignal, firstLine?: (line: string) => string): Promise<boolean> {
   const packed = packedOf(path)
-  const next = `${packed}.${process.pid}.tmp`
+  // Whoever compresses holds the lease: what a killed one left is overwritten.
+  const next = unfinished(packed)
   const before = await stat(path)
   const content = createHash('sha256')
   try {

@@ -75,6 +75,8 @@ export const noteOf = (log: string) => beside(log, '.note')
 /** The same log, compressed. */
 export const packedOf = (log: string) => log + PACKED
 export const plainName = (path: string) => (path.endsWith(PACKED) ? path.slice(0, -PACKED.length) : path)
+/** Where a file is made ready that takes the name of another one when it is whole. */
+export const unfinished = (path: string) => `${path}.tmp`
 /** The folder of its closed segments. */
 export const segmentsOf = (log: string) => beside(log, SEGMENTS)
 export const segmentOf = (log: string, number: number) => join(segmentsOf(log), `${number}${SUFFIX}`)

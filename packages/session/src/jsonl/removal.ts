@@ -4,12 +4,14 @@ import { rmSync, statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { inSlices } from './parallel.ts'
-import { filesOf, noteOf, packedOf, partialOf, segmentsOf } from './places.ts'
+import { filesOf, noteOf, packedOf, partialOf, segmentsOf, unfinished } from './places.ts'
 
 /** The log itself goes last: whoever stops in between leaves a session that can be seen, and deleted again. @throws what the file system says */
 export function removeLog(path: string): void {
   for (const folder of [filesOf(path), segmentsOf(path)]) rmSync(folder, { recursive: true, force: true })
-  for (const file of [partialOf(path), noteOf(path), packedOf(path), path]) rmSync(file, { force: true })
+  const packed = packedOf(path)
+  const files = [partialOf(path), noteOf(path), unfinished(packed), packed, unfinished(path), path]
+  for (const file of files) rmSync(file, { force: true })
 }
 
 /** What the session's own files take; its log is not among them. */

@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { createWhole, diskError, ensureFolder } from '@cambium/store'
 import { LogFile } from './file.ts'
-import { packedOf, segmentOf, segmentsOf } from './places.ts'
+import { packedOf, segmentOf, segmentsOf, unfinished } from './places.ts'
 import { syncFolderNow } from './sync.ts'
 
 /** What is to be closed. */
@@ -83,7 +83,7 @@ function rename(from: string, to: string): void {
 const asideOf = (segment: string) => `${segment}.${Date.now()}.copy`
 
 function replace(path: string, bytes: Buffer, durable: boolean): void {
-  const next = `${path}.${process.pid}.tmp`
+  const next = unfinished(path)
   try {
     const fd = openSync(next, 'w', 0o600)
     try {
