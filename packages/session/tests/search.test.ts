@@ -141,18 +141,18 @@ describe('what is found', () => {
       await expect(ctx.sessionSearch.search(query)).rejects.toMatchObject({ code: 'SESSION_QUERY_EMPTY' })
   })
 
-  it('each of thousands of words, in the messages that have it and in no other', async () => {
+  it('each of tens of thousands of words, in the messages that have it and in no other', async () => {
     const { ctx, find } = await bootSearch(scratch())
     // More terms than one page holds, and more text than one block.
     const word = (number: number) => `${(number * 7919).toString(36)}q${number}`
     for (let id = 0; id < 4; id++) {
       const texts = Array.from({ length: 25 }, (_, message) =>
-        Array.from({ length: 100 }, (_, at) => word((id * 25 + message) * 100 + at)).join(' filler, '),
+        Array.from({ length: 400 }, (_, at) => word((id * 25 + message) * 400 + at)).join(' filler, '),
       )
       await talk(ctx, `s${id}`, ...texts)
     }
-    for (let number = 3; number < 10_000; number += 211) {
-      const message = Math.floor(number / 100)
+    for (let number = 3; number < 40_000; number += 4_001) {
+      const message = Math.floor(number / 400)
       const hits = (await find(`"${word(number)}"`)).map(({ id, seq }) => [id, seq])
       expect([number, hits]).toEqual([number, [[`s${Math.floor(message / 25)}`, message % 25]]])
     }
@@ -234,14 +234,16 @@ describe('keeping up', () => {
       expect([name, statSync(join(folder, 'search', name)).mode & 0o777]).toEqual([name, 0o600])
   })
 
-  it('a live session is searched up to its last word', async () => {
+  it('a live session is searched up to its last word, and not read from the disk', async () => {
     const { ctx, ids } = await bootSearch(scratch())
+    const reads = countReads(ctx)
     const session = ctx.sessions.create('one')
     say(session, 'apple')
     expect(await ids('apple')).toEqual(['one'])
     say(session, 'pear')
     expect(await ids('pear')).toEqual(['one'])
     expect(await ids('apple')).toEqual(['one'])
+    expect(reads).toEqual([])
   })
 
   it('a stored session is read once, and again only when it has changed', async () => {
@@ -398,6 +400,15 @@ describe('what goes wrong', () => {
         const path = join(folder, segments(join(folder, '..'))[0]!)
         const bytes = readFileSync(path)
         bytes.fill(7, 0, 20)
+        writeFileSync(path, bytes)
+      },
+    ],
+    [
+      'changed where it lists its words',
+      folder => {
+        const path = join(folder, segments(join(folder, '..'))[0]!)
+        const bytes = readFileSync(path)
+        bytes.write('aqqle', bytes.indexOf('apple'))
         writeFileSync(path, bytes)
       },
     ],
