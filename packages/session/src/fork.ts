@@ -2,6 +2,7 @@
 
 import { HarnessError } from '@cambium/core'
 import type { SessionEvent, SessionId } from './event.ts'
+import { firstWords } from './first-words.ts'
 import { pendingInbox } from './inbox.ts'
 import { type EventDraft, interruptedClosers } from './repair.ts'
 import { lastBoundary, openTurnOf } from './seed.ts'
@@ -88,6 +89,7 @@ function lastTitle(events: readonly { readonly type: string; readonly data: unkn
 
 /** Told with the last ones that there are. */
 const NAMED = 8
+const NAME_CHARS = 40
 
 export function unknownTurn(parent: SessionId, turns: readonly TurnOutline[], wanted: unknown): HarnessError {
   return new HarnessError('SESSION_TURN_UNKNOWN', `session ${parent} has no turn ${String(wanted)}`, {
@@ -99,23 +101,8 @@ export function unknownTurn(parent: SessionId, turns: readonly TurnOutline[], wa
 export function namesOf(turns: readonly TurnOutline[]): string {
   if (!turns.length) return 'nothing has been asked in it yet'
   const shown = turns.slice(-NAMED).map(({ turn, prompts: [first] }) => {
-    return first?.text.trim() ? `${turn} "${firstWords(first.text)}"` : String(turn)
+    return first?.text.trim() ? `${turn} "${firstWords(first.text, NAME_CHARS)}"` : String(turn)
   })
   const more = turns.length > NAMED ? `1 to ${turns.at(-1)!.turn}, the last ones: ` : 'one of '
   return `take ${more}${shown.join(', ')}`
-}
-
-/** On one line, and nothing in it that commands a terminal. */
-export function firstWords(text: string, max = 40): string {
-  const words = text
-    .slice(0, 1_000)
-    .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s]+/gu, ' ')
-    .trim()
-  const characters = [...words]
-  return characters.length > max
-    ? `${characters
-        .slice(0, max - 1)
-        .join('')
-        .trimEnd()}…`
-    : words
 }

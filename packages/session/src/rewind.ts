@@ -4,7 +4,8 @@ import { HarnessError } from '@cambium/core'
 import type { UserMessage } from '@cambium/llm'
 import { isIntact } from './core-types.ts'
 import type { SessionEvent, SessionId } from './event.ts'
-import { type ForkPoint, firstWords, namesOf, pointBefore, unknownTurn } from './fork.ts'
+import { firstWords } from './first-words.ts'
+import { type ForkPoint, namesOf, pointBefore, unknownTurn } from './fork.ts'
 import type { Session } from './session.ts'
 import { type TurnOutline, type TurnPrompt, turnsOf } from './turns.ts'
 
@@ -66,7 +67,7 @@ function placeOf(
   if (outline) return { outline, event }
   throw new HarnessError(
     'SESSION_MESSAGE_UNKNOWN',
-    `no turn of session ${id} has the message ${firstWords(messageId)}`,
+    `no turn of session ${id} has the message ${firstWords(messageId, 40)}`,
     {
       fix: namesOf(turns),
     },

@@ -5,19 +5,17 @@ import { tmpdir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import {
   type Context,
-  errorMessage,
   gate,
   HarnessError,
   notify,
   parallel,
   report,
-  ScopedRegistry,
   type ScopeKey,
   Service,
   toJson,
 } from '@cambium/core'
-import { isCoreType, problemOf } from './core-types.ts'
 import type { EventType, SessionEvent, SessionHeader, SessionId } from './event.ts'
+import { EventTypes } from './event-types.ts'
 import { childEvents, type ForkPoint, pointOfEnd, pointOfSeq, pointOfTurn } from './fork.ts'
 import { deepFreeze } from './freeze.ts'
 import { type LogHost, SessionLog } from './log.ts'
@@ -49,10 +47,7 @@ export class SessionService extends Service implements Sessions {
   /** The providing plugin's own context; `ctx` is the caller's. */
   private readonly base: Context
   private readonly live = new Map<SessionId, Entry>()
-  private readonly types = new ScopedRegistry<EventDefinition>({
-    noun: 'event type',
-    duplicateCode: 'SESSION_EVENT_DUPLICATE',
-  })
+  private readonly types = new EventTypes()
   private readonly host: LogHost
 
   constructor(ctx: Context) {
@@ -62,7 +57,7 @@ export class SessionService extends Service implements Sessions {
     this.host = {
       check(session, type, data) {
         const scope = live.get(session.id)?.scope
-        const flag = check(types, type, data, session.id, scope)
+        const flag = types.check(type, data, session.id, scope)
         gate(ctx, scope, 'session/append', session, { type: type as EventType, data })
         return flag
       },
@@ -101,7 +96,7 @@ export class SessionService extends Service implements Sessions {
       const events = [...stored.events]
       const closers = interruptedClosers(events, stored.partial)
       session = this.enter(owner, stored.header, events)
-      const notices = [...stored.notices, ...this.unreadable(events, session.broken)]
+      const notices = [...stored.notices, ...this.types.unreadable(events, session.broken)]
       for (const { type, data, time } of closers) session.commit(type, data, time)
       session.append('session/resumed', { ...(notices.length ? { notices } : {}), closed: closers.length })
       for (const notice of notices) this.base.logger.warn(`session ${id}: ${notice}`)
@@ -208,12 +203,6 @@ export class SessionService extends Service implements Sessions {
   }
 
   defineEvent<K extends EventType>(type: K, definition: EventDefinition = {}): () => void {
-    if (isCoreType(type) || !/^[a-z][\w-]*(\/[\w.-]+)+$/i.test(type)) {
-      throw new HarnessError('SESSION_EVENT_NAME', `"${type}" cannot be defined as an event type`, {
-        where: this.ctx.fiber.name,
-        fix: isCoreType(type) ? 'core types are defined already' : 'name it owner/verb: todo/write',
-      })
-    }
     return this.types.register(this.ctx, type, definition)
   }
 
@@ -261,63 +250,10 @@ export class SessionService extends Service implements Sessions {
     })()
     return log.ending
   }
-
-  /** What a log says that nobody here understands, where it matters. */
-  private unreadable(events: readonly SessionEvent[], judged: ReadonlyMap<SessionEvent, string>): string[] {
-    const unknown = new Set<string>()
-    const broken: string[] = []
-    const definitions = this.types.entries()
-    for (const event of events) {
-      const { type, data, seq, ignorable } = event
-      const definition = definitions.get(type)
-      if (!definition && ignorable === false && !isCoreType(type)) unknown.add(type)
-      const problem = judged.get(event) ?? (definition && schemaProblem(definition, data))
-      if (problem) broken.push(`event ${seq} (${type}) is left out: ${problem}`)
-    }
-    return [
-      ...[...unknown].map(type => `events of type ${type} need a plugin that is not mounted and are left out`),
-      ...broken.slice(0, 10),
-      ...(broken.length > 10 ? [`${broken.length - 10} more events are left out`] : []),
-    ]
-  }
 }
 
 const eventsOf = (source: Session | StoredSession): readonly SessionEvent[] =>
   'append' in source ? source.events() : source.events
-
-function check(
-  types: ScopedRegistry<EventDefinition>,
-  type: string,
-  data: unknown,
-  id: SessionId,
-  scope: ScopeKey | undefined,
-): { ignorable?: false } {
-  const definition = types.get(type, scope)
-  if (!definition && !isCoreType(type)) {
-    throw new HarnessError('SESSION_EVENT_UNKNOWN', `no plugin has defined the event type "${type}"`, {
-      where: `session ${id}`,
-      fix: `call ctx.sessions.defineEvent('${type}') in the plugin that owns it`,
-    })
-  }
-  const problem = problemOf(type, data) ?? (definition && schemaProblem(definition, data))
-  if (problem) {
-    throw new HarnessError('SESSION_EVENT_INVALID', `${type} was not logged: ${problem}`, { where: `session ${id}` })
-  }
-  return definition?.ignorable === false ? { ignorable: false } : {}
-}
-
-function schemaProblem({ schema }: EventDefinition, data: unknown): string | undefined {
-  if (!schema) return undefined
-  try {
-    const result = schema['~standard'].validate(data) as
-      | { issues?: readonly { message: string }[] }
-      | PromiseLike<never>
-    if ('then' in result) return 'its schema validates asynchronously, which an append cannot wait for'
-    return result.issues?.length ? result.issues.map(issue => issue.message).join('; ') : undefined
-  } catch (error) {
-    return errorMessage(error)
-  }
-}
 
 function duplicate(id: SessionId) {
   return new HarnessError('SESSION_DUPLICATE', `session ${id} is live in this process already`, {

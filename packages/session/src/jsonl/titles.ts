@@ -1,6 +1,7 @@
 /** What lists call a session: the title that was set last, else the first words of the first prompt. */
 
 import type { SessionEvent } from '../event.ts'
+import { firstWords } from '../first-words.ts'
 
 export const TITLE_EVENT = 'session/title'
 const TITLE_CHARS = 80
@@ -8,10 +9,10 @@ const TITLE_CHARS = 80
 /** Of a live session's events, a fork's taken over included. */
 export function titleOf(events: readonly SessionEvent[]): string | undefined {
   const set = events.findLast(({ type, data }) => (type as string) === TITLE_EVENT && setTitle(data))
-  return set ? setTitle(set.data) : firstWords(events)
+  return set ? setTitle(set.data) : promptTitle(events)
 }
 
-function firstWords(events: readonly SessionEvent[]): string | undefined {
+function promptTitle(events: readonly SessionEvent[]): string | undefined {
   for (const { type, data } of events) {
     const text = type === 'inbox/changed' || type === 'user/message' ? promptOf(data) : undefined
     if (text?.trim()) return shorten(text)
@@ -45,18 +46,5 @@ export function promptOf(data: unknown): string | undefined {
   return undefined
 }
 
-export function shorten(text: string): string {
-  // Control characters would reach the terminal of whoever lists.
-  const words = text
-    .slice(0, 1_000)
-    .replace(/[\p{Cc}\p{Cf}\p{Cs}]+/gu, ' ')
-    .replace(/\s+/g, ' ')
-    .trim()
-  const characters = [...words]
-  return characters.length > TITLE_CHARS
-    ? `${characters
-        .slice(0, TITLE_CHARS - 1)
-        .join('')
-        .trimEnd()}…`
-    : words
-}
+/** Control characters would reach the terminal of whoever lists. */
+export const shorten = (text: string): string => firstWords(text, TITLE_CHARS)

@@ -2,6 +2,7 @@
 
 import { stripVTControlCharacters } from 'node:util'
 import { redact } from '@cambium/core'
+import { cutTo } from '../first-words.ts'
 
 const MAX_CHARS = 80
 /** A model that says more than this has answered something else. */
@@ -30,7 +31,7 @@ export function titleOf(given: string): string | undefined {
     line && unquoted(line.replace(/^(?:the )?(?:title|titel|titre|título|标题|タイトル|제목)\s*[:：]\s*/i, ''))
   if (!title || !/[\p{L}\p{N}]/u.test(title)) return undefined
   if (title.split(' ').length > MAX_WORDS || wide(title) > MAX_WIDE) return undefined
-  return cut(redact(title))
+  return cutTo(redact(title), MAX_CHARS)
 }
 
 /** The first words of a prompt; undefined when it has none. */
@@ -43,7 +44,7 @@ export function wordsOf(prompt: string): string | undefined {
   if (!text) return undefined
   let words = text.split(' ').slice(0, PROMPT_WORDS).join(' ')
   if (wide(words) > PROMPT_WIDE) words = [...words].slice(0, PROMPT_WIDE).join('')
-  const title = cut(redact(words))
+  const title = cutTo(redact(words), MAX_CHARS)
   return title.length < text.length && !title.endsWith('…') ? `${title}…` : title
 }
 
@@ -74,14 +75,3 @@ function unquoted(text: string): string {
 }
 
 const wide = (text: string) => text.match(WIDE)?.length ?? 0
-
-/** By characters as a person counts them. */
-function cut(text: string): string {
-  const characters = [...text]
-  return characters.length <= MAX_CHARS
-    ? text
-    : `${characters
-        .slice(0, MAX_CHARS - 1)
-        .join('')
-        .trimEnd()}…`
-}
