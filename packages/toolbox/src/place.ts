@@ -10,12 +10,15 @@ export function cwdOf(exec: Pick<ToolExecution, 'agent'>): string {
   return exec.agent?.session.header.cwd ?? process.cwd()
 }
 
-/** Relative when it lies in `cwd`; quoted when it holds characters that could pass for something else. */
+/** Relative when it lies in `cwd`; quoted where it has to be. */
 export function displayPath(path: string, cwd: string): string {
   const inside = relative(cwd, path)
   const shown = inside && inside !== '..' && !inside.startsWith('../') && !isAbsolute(inside) ? inside : path
-  return /[\p{Cc}\u2028\u2029]/u.test(shown) ? JSON.stringify(shown) : shown
+  return quotedPath(shown)
 }
+
+/** Quoted when it holds characters that could pass for something else. */
+export const quotedPath = (path: string): string => (/[\p{Cc}\u2028\u2029]/u.test(path) ? JSON.stringify(path) : path)
 
 const MAX_COMPARED = 2_000
 

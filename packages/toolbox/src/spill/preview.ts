@@ -1,6 +1,7 @@
 /** What is shown of a text that is too long: its beginning, its end, and what lies between. */
 
 import type { ToolResult } from '@cambium/tools'
+import { quotedPath } from '../place.ts'
 import { count } from '../wording.ts'
 
 type ResultBlock = ToolResult['content'][number]
@@ -85,10 +86,9 @@ function pieces(text: string, cut: Cut): { head: string; notice: string; tail: s
 
 function whereabouts({ kept, lost, ways }: Cut, from: number): string {
   if (!kept) return `the rest is lost: ${lost ?? 'it was not kept'}`
-  const path = /[\p{Cc}\u2028\u2029]/u.test(kept.path) ? JSON.stringify(kept.path) : kept.path
   const what = kept.complete ? 'all of it is in' : `the first ${count(kept.bytes, 'byte')} are in`
   const how = ways.map(way => (way === 'read' ? `read it with offset ${from}` : `${way} in it`))
-  return `${what} ${path}${how.length ? `: ${how.join(', or ')}` : ''}`
+  return `${what} ${quotedPath(kept.path)}${how.length ? `: ${how.join(', or ')}` : ''}`
 }
 
 /** How far a cut moves to fall between two lines. */
