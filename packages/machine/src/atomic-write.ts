@@ -1,9 +1,8 @@
 /** Replaces a file's content in one step, keeping what belongs to the file and not to its content. */
 
-import { randomBytes } from 'node:crypto'
 import { type BigIntStats, constants } from 'node:fs'
 import { access, open, rename, unlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { temporaryName } from './temporary-name.ts'
 
 const PERMISSIONS = 0o7777
 
@@ -21,7 +20,7 @@ export async function replaceFile(
   if (before) await access(target, constants.W_OK)
   // Other names of a hard-linked file must go on naming the same content.
   if (before && before.nlink > 1n) return writeInPlace(target, content, check)
-  const temporary = join(dirname(target), `.cambium-${randomBytes(6).toString('hex')}.tmp`)
+  const temporary = temporaryName(target)
   let file: Awaited<ReturnType<typeof open>>
   try {
     file = await open(temporary, 'wx', before ? 0o600 : 0o666)

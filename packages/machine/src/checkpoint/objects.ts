@@ -1,10 +1,11 @@
 /** Contents by their hash, one file each, for the owner's eyes only. */
 
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { copyFileSync, linkSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { writeWhole } from './whole-file.ts'
 
 /** Smaller contents fill a block of the disk either way. */
 const MIN_PACKED_BYTES = 4_096
@@ -33,15 +34,7 @@ export class ObjectStore {
     }
     const packed = await pack(bytes)
     const stored = packed ?? bytes
-    const path = this.path(hash) + (packed ? PACKED : '')
-    const temporary = `${path}.${randomBytes(4).toString('hex')}.tmp`
-    try {
-      await writeFile(temporary, stored, { mode: 0o600, flag: 'wx' })
-      await rename(temporary, path)
-    } catch (error) {
-      await rm(temporary, { force: true })
-      throw error
-    }
+    await writeWhole(this.path(hash) + (packed ? PACKED : ''), stored)
     if (this.total !== undefined) this.total += stored.length
     return hash
   }

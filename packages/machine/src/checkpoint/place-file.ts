@@ -1,6 +1,5 @@
 /** Single changes to a folder's entries, each in one step, also where modes forbid them to the owner for the moment. */
 
-import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
@@ -19,6 +18,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { temporaryName } from '../temporary-name.ts'
 import { type Facts, lookUp } from './look.ts'
 import { toPath } from './path-text.ts'
 
@@ -43,7 +43,7 @@ export function setMode(path: string, mode: number): void {
 }
 
 export function makeLink(path: string, target: string): void {
-  const temporary = temporaryFor(path)
+  const temporary = temporaryName(path)
   inFolder(path, () => {
     symlinkSync(toPath(target), toPath(temporary))
     try {
@@ -66,7 +66,7 @@ export function writeFile(path: string, bytes: Uint8Array, mode: number, inode: 
 }
 
 function replace(path: string, bytes: Uint8Array, mode: number, former: Facts | undefined): void {
-  const temporary = temporaryFor(path)
+  const temporary = temporaryName(path)
   const file = openSync(toPath(temporary), 'wx', 0o600)
   try {
     try {
@@ -106,8 +106,6 @@ function giveTo(file: number, path: string): void {
   const { uid, gid } = lstatSync(toPath(path))
   fchownSync(file, uid, gid)
 }
-
-const temporaryFor = (path: string) => `${dirname(path)}/.cambium-${randomBytes(6).toString('hex')}.tmp`
 
 /** A folder that its owner may not write is made writable for as long as it takes. */
 function inFolder(path: string, work: () => void): void {

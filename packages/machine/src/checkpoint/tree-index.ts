@@ -2,10 +2,11 @@
 
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import type { Facts } from './look.ts'
 import type { Place } from './mirror.ts'
+import { writeWhole } from './whole-file.ts'
 
 export interface Entry {
   readonly facts: Facts
@@ -72,14 +73,7 @@ export async function saveIndex(path: string, { id, files, folders, skipped }: T
   const stored: Stored = { id, files: [...files], folders: [...folders], skipped: [...skipped] }
   const { deflate } = await import('node:zlib')
   const bytes = await promisify<string, object, Buffer>(deflate)(JSON.stringify(stored), { level: 1 })
-  const temporary = `${path}.${randomBytes(4).toString('hex')}.tmp`
-  try {
-    await writeFile(temporary, bytes, { mode: 0o600, flag: 'wx' })
-    await rename(temporary, path)
-  } catch (error) {
-    await rm(temporary, { force: true })
-    throw error
-  }
+  await writeWhole(path, bytes)
 }
 
 /** Undefined when there is none, or none that can be read. */
