@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { createRoot } from '@cambium/core'
 import * as credentials from '@cambium/store/credentials'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { NO_USAGE } from '../src/outcome.ts'
 import { storyMarkdown } from '../src/sessions/story-markdown.ts'
 import { type Bench, openBench } from './run-command.ts'
@@ -93,6 +93,15 @@ describe('an export', () => {
     writeFileSync(`${bench.folder.path}/redacted.json`, json.stdout)
     const taken = await sessions(['import', 'redacted.json', '--id', 'told-0003'], here())
     expect(taken.stderr).toContain('without the keys that were taken out of it')
+  })
+
+  test('has no key of the environment either, of any provider', async () => {
+    const key = 'gsk-4b7d19e0a6c35f82'
+    vi.stubEnv('GROQ_API_KEY', key)
+    await withSessions(home(), ctx => turn(ctx.sessions.create('keyed-01', here()), 1, `my key is ${key}`))
+    const { code, stdout } = await sessions(['export', 'keyed-01'], { ...here(), env: { GROQ_API_KEY: key } })
+    expect(code).toBe(0)
+    expect(stdout).not.toContain(key)
   })
 
   test('as Markdown reads well: fences, quotes and tags end where they should', async () => {

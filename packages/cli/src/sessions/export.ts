@@ -17,7 +17,6 @@ export async function run(work: SessionsWork): Promise<number> {
   const { config } = work
   const { summary, stored } = await work.open()
   for (const notice of stored.notices) work.note(`cambium: ${notice}`)
-  if (config.redact) learnSecrets(work)
   const parts =
     config.format === 'json'
       ? exportSession(stored, config.redact ? { redact: value => redactJson(value) } : {})
@@ -34,12 +33,6 @@ export async function run(work: SessionsWork): Promise<number> {
     )
   if (!config.redact) work.note('cambium: it is not redacted: keys that were said or shown are in it')
   return EXIT.done
-}
-
-/** What stands in the environment is known by being asked for. */
-function learnSecrets({ ctx }: SessionsWork): void {
-  const credentials = ctx.get('credentials' as never) as { get(name: string): string | undefined } | undefined
-  for (const { credentials: names } of ctx.get('llm')?.list() ?? []) for (const name of names) credentials?.get(name)
 }
 
 const redacted = (stored: StoredSession): StoredSession => ({
