@@ -16,9 +16,11 @@ import type { SessionHit } from '@cambium/session/search'
 import * as search from '@cambium/session/search'
 import type {} from '@cambium/session/title'
 import { takeLease } from '@cambium/store'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { bootStore, logOf, scratch, user } from './boot.ts'
 import { answer, call, result } from './script.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
 
 const say = (session: Session, text: string) => session.append('user/message', { message: user(text) })
 
