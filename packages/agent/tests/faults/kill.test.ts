@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import type { Crash, KilledOptions } from './killed.ts'
 import { bootTree, randomOf } from './tree.ts'
 
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 60_000 })
 
 /** `KILL_SEED=… vitest run …` repeats a run, as far as the machine's own timing lets it. */
 const SEED = Number(process.env['KILL_SEED'] ?? Date.now() % 1_000_000)

@@ -158,6 +158,8 @@ async function play(folder: string, plan?: Plan): Promise<void> {
     await step('delete', () => ctx.sessionPersistence.delete('f'))
   }
 
+  await step('prune', () => ctx.sessionPersistence.prune?.({ olderThanMs: 1e9 }))
+
   disk.mend()
   const live = ctx.sessions.list()
   for (const session of live) {

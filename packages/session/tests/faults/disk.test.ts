@@ -8,7 +8,7 @@ import { bundledChild } from '@cambium/testkit'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { scratch } from '../boot.ts'
 
-vi.setConfig({ testTimeout: 300_000 })
+vi.setConfig({ testTimeout: 600_000 })
 
 /** `DISK_SEED=… vitest run …` repeats a run. */
 const SEED = Number(process.env['DISK_SEED'] ?? Date.now() % 1_000)
