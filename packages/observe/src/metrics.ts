@@ -2,6 +2,7 @@
 
 import { type Context, HarnessError, Service } from '@cambium/core'
 import Schema from 'schemastery'
+import type { Metrics } from './metrics/contract.ts'
 import { prometheusText } from './metrics/prometheus.ts'
 import {
   type Counter,
@@ -17,6 +18,7 @@ import {
 } from './metrics/registry.ts'
 import { watch } from './metrics/watch.ts'
 
+export type { Metrics } from './metrics/contract.ts'
 export type {
   Counter,
   Gauge,
@@ -49,22 +51,6 @@ export const Config: Schema<Config> = Schema.object({
     .description('Values of one label; further ones count as `other`'),
   maxSeries: Schema.natural().min(1).default(1_000).description('Combinations of labels of one metric; likewise'),
 })
-
-export interface Metrics {
-  /**
-   * A metric for as long as the calling plugin lives. Labels that a definition does not name are left out.
-   * @throws `METRIC_DUPLICATE`, `METRIC_INVALID`
-   */
-  counter(definition: MetricDefinition): Counter
-  gauge(definition: MetricDefinition): Gauge
-  histogram(definition: HistogramDefinition): Histogram
-  /** Every metric as it stands, by name. */
-  snapshot(): readonly MetricSnapshot[]
-  /** The same in Prometheus' text format 0.0.4. */
-  prometheus(): string
-  /** Where `GET /metrics` answers; undefined without a server. */
-  readonly url: string | undefined
-}
 
 declare module 'cordis' {
   interface Context {

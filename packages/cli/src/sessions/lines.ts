@@ -1,8 +1,8 @@
 /** The subcommands of `cambium sessions` as command lines: what each accepts, and what its help says. */
 
 import { type FlagTable, readChoice, readCount, usageError } from '../flags.ts'
-import type { Config } from '../sessions.ts'
 import { readAge, readNumber, readSize } from './amounts.ts'
+import type { SessionsConfig } from './config.ts'
 import { readTurn } from './turn.ts'
 import type { Verb } from './verbs.ts'
 
@@ -16,7 +16,7 @@ export interface Line {
   /** How many words there may be, and what one of them is. */
   readonly words: { readonly least: number; readonly most: number; readonly what: string }
   /** What the flags say. @throws `CLI_USAGE` */
-  read(said: Said): Partial<Config>
+  read(said: Said): Partial<SessionsConfig>
 }
 
 export interface Said {
@@ -204,17 +204,17 @@ in JSON, which has every event as it is.`,
   },
 }
 
-function where({ has }: Said): Partial<Config> {
+function where({ has }: Said): Partial<SessionsConfig> {
   if (has('all') && has('cwd')) throw usageError('--all and --cwd exclude each other')
   return { all: has('all') }
 }
 
-function limit({ one }: Said): Partial<Config> {
+function limit({ one }: Said): Partial<SessionsConfig> {
   const said = one('limit')
   return said === undefined ? {} : { limit: readCount('limit', said) }
 }
 
-function turn({ one }: Said): Partial<Config> {
+function turn({ one }: Said): Partial<SessionsConfig> {
   const said = one('turn')
   return said === undefined ? {} : { turn: readTurn('turn', said) }
 }

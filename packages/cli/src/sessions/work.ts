@@ -6,8 +6,8 @@ import type { createColors } from 'picocolors'
 import { usageError } from '../flags.ts'
 import { Stdout } from '../output.ts'
 import { jsonText } from '../printable.ts'
-import type { Config } from '../sessions.ts'
 import { lookAt, processSurface, type Surface } from '../surface.ts'
+import type { SessionsConfig } from './config.ts'
 import { pickSession, requireStore } from './find.ts'
 
 export type Colors = ReturnType<typeof createColors>
@@ -17,7 +17,7 @@ const CHUNK_CHARS = 64 * 1024
 
 export class SessionsWork {
   readonly ctx: Context
-  readonly config: Config
+  readonly config: SessionsConfig
   readonly surface: Surface
   /** Aborts when the work is to end. */
   readonly ended: AbortSignal
@@ -28,7 +28,7 @@ export class SessionsWork {
   private readonly stdout: Stdout
   private readerLeft = false
 
-  constructor(ctx: Context, config: Config, ended: AbortSignal) {
+  constructor(ctx: Context, config: SessionsConfig, ended: AbortSignal) {
     this.ctx = ctx
     this.config = config
     this.ended = ended

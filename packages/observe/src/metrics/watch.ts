@@ -5,7 +5,7 @@ import type { Context } from '@cambium/core'
 import { type LlmRequest, type LlmService, price, type StreamChunk, type TokenUsage } from '@cambium/llm'
 import type { Session } from '@cambium/session'
 import type {} from '@cambium/tools'
-import type { Metrics } from '../metrics.ts'
+import type { Metrics } from './contract.ts'
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 const MODEL = ['provider', 'model']
