@@ -2,6 +2,7 @@
 
 import type { ContentBlock } from '@cambium/llm'
 import { isIntact, type SessionEvent } from '@cambium/session'
+import type { Recording } from './recording.ts'
 
 /** Both texts of the first thing that differs. */
 export interface Divergence {
@@ -99,6 +100,25 @@ export class Reader {
     }
   }
 }
+
+/** What each recorded turn has to come to, by the seq at which it begins. */
+export function expectedOf({ events, turns }: Recording, id: string, headers: boolean): Map<number, Comparable[]> {
+  const reader = new Reader(id)
+  let next = 0
+  return new Map(
+    turns.map(({ from, to }) => {
+      const own: Comparable[] = []
+      for (; next <= to; next++) {
+        const item = reader.read(events[next]!)
+        if (item && next >= from && counts(item, headers)) own.push(item)
+      }
+      return [from, own]
+    }),
+  )
+}
+
+/** What requests are made with is compared only where that is asked for. */
+export const counts = ({ noun }: Comparable, headers: boolean): boolean => headers || noun !== 'a request'
 
 /** Compares as it comes; stops at the first difference. */
 export class Comparison {

@@ -9,6 +9,7 @@ import {
   type TurnOutline,
   turnsOf,
 } from '@cambium/session'
+import { usageError } from '../flags.ts'
 
 export interface RecordedInput {
   readonly message: UserMessage
@@ -55,6 +56,18 @@ export function readRecording(events: readonly SessionEvent[]): Recording {
     ]
   })
   return { events, turns, open: outlines.length - turns.length }
+}
+
+/** All of them, or those of one number. @throws `CLI_USAGE` for one that is not there */
+export function turnsToReplay({ turns }: Recording, turn: number | undefined): readonly RecordedTurn[] {
+  if (turn === undefined) return turns
+  const found = turns.filter(one => one.turn === turn)
+  if (found.length) return found
+  const numbers = turns.map(one => one.turn)
+  throw usageError(
+    `the session has no turn ${turn} that has ended`,
+    numbers.length ? `name one from ${numbers[0]} to ${numbers.at(-1)}` : 'it has none at all',
+  )
 }
 
 const pick = ({ turn, from }: TurnOutline) => ({ turn, from })

@@ -3,9 +3,8 @@
 import type { Context } from '@cambium/core'
 import { isIntact, type SessionEvent, type StoredSession } from '@cambium/session'
 import type { ToolExecution, ToolResult } from '@cambium/tools'
-import { usageError } from '../flags.ts'
-import { type Comparable, Comparison, Reader } from './compare.ts'
-import { type RecordedTurn, type Recording, readRecording } from './recording.ts'
+import { type Comparable, Comparison, counts, expectedOf } from './compare.ts'
+import { type RecordedTurn, type Recording, readRecording, turnsToReplay } from './recording.ts'
 import type { ReplayReport } from './render.ts'
 import { Stage } from './stage.ts'
 import {
@@ -61,7 +60,7 @@ export class Replayer {
     this.options = options
     const { events, header } = stored
     this.recording = readRecording(events)
-    this.expected = this.expectedOf(header.id)
+    this.expected = expectedOf(this.recording, header.id, options.headers)
     this.stage = new Stage(ctx, stored, () => this.breakOff())
     this.results = resultsOf(events)
   }
@@ -69,7 +68,7 @@ export class Replayer {
   /** @throws `CLI_USAGE` for a turn that there is not */
   async run(): Promise<ReplayReport> {
     const { signal } = this.options
-    const chosen = this.chosen()
+    const chosen = turnsToReplay(this.recording, this.options.turn)
     if (this.recording.open) this.notes.push('the last turn has no end yet and is left out')
     this.listen()
     const stop = () => this.stage.agent?.cancel({ by: 'user', reason: 'stopped' })
@@ -91,19 +90,6 @@ export class Replayer {
     return this.report()
   }
 
-  private chosen(): readonly RecordedTurn[] {
-    const { turns } = this.recording
-    const { turn } = this.options
-    if (turn === undefined) return turns
-    const found = turns.filter(one => one.turn === turn)
-    if (found.length) return found
-    const numbers = turns.map(one => one.turn)
-    throw usageError(
-      `the session has no turn ${turn} that has ended`,
-      numbers.length ? `name one from ${numbers[0]} to ${numbers.at(-1)}` : 'it has none at all',
-    )
-  }
-
   private report(): ReplayReport {
     const { divergence } = this.comparison
     const { replayed, ran, turns, steps, notes } = this
@@ -117,26 +103,6 @@ export class Replayer {
       notes,
       ...(divergence ? { divergence } : {}),
     }
-  }
-
-  private expectedOf(id: string): Map<number, Comparable[]> {
-    const { events, turns } = this.recording
-    const reader = new Reader(id)
-    let next = 0
-    return new Map(
-      turns.map(({ from, to }) => {
-        const own: Comparable[] = []
-        for (; next <= to; next++) {
-          const item = reader.read(events[next]!)
-          if (item && next >= from && this.counts(item)) own.push(item)
-        }
-        return [from, own]
-      }),
-    )
-  }
-
-  private counts({ noun }: Comparable): boolean {
-    return this.options.headers || noun !== 'a request'
   }
 
   /** The agent stands where the recorded one stood when `turn` began. */
@@ -271,7 +237,7 @@ export class Replayer {
     const { agent } = this.stage
     const came = this.stage.reader.read(event)
     if (!current || !agent) return
-    if (came && this.counts(came)) {
+    if (came && counts(came, this.options.headers)) {
       const expected = comparison.take(came)
       if (expected) this.stage.place(expected.seq, event.seq)
       if (comparison.divergence) agent.cancel({ by: 'user', reason: 'the replay parts from the recording' })
