@@ -16,6 +16,7 @@ export { type ErrorDetails, errorMessage, HarnessError, isHarnessError } from '.
 export { type JsonObject, type JsonValue, MAX_JSON_DEPTH, parsedProblem, toJson } from './json.ts'
 export { type LogLevel, type LogRecord, mountLogger, renderLog } from './logger.ts'
 export { nearest } from './nearest.ts'
+export { Pace } from './pace.ts'
 export { ScopedRegistry, type ScopedRegistryOptions } from './registry.ts'
 export { createRoot, type RootOptions } from './root.ts'
 export { compareRows, type RowMark, rowOf, withRow } from './row.ts'

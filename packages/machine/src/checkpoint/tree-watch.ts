@@ -2,7 +2,7 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { errorMessage } from '@cambium/core'
+import { errorMessage, Pace } from '@cambium/core'
 import type { ProcessHost } from '../process.ts'
 import { cleanFiles } from './clean-files.ts'
 import { type Change, type FileState, NONE } from './file-state.ts'
@@ -100,15 +100,10 @@ export class TreeWatch {
       known && git ? await cleanFiles(listing.files, known, git, this.tree.limits.copyBytes).catch(failed) : undefined
     const files = new Map<string, Entry>()
     const sizeBefore = this.mirror.size
-    let breath = performance.now()
+    const pace = new Pace(signal, SLICE_MS)
     for (const [path, facts] of listing.files) {
-      const now = performance.now()
-      if (now - breath > SLICE_MS) {
-        await new Promise(setImmediate)
-        signal?.throwIfAborted()
-        breath = performance.now()
-      }
-      const entry = this.seen(path, facts, clean, now - startedAt, this.mirror.size - sizeBefore)
+      await pace.rest()
+      const entry = this.seen(path, facts, clean, performance.now() - startedAt, this.mirror.size - sizeBefore)
       files.set(path, forced.has(path) ? { ...entry, forced: true } : entry)
     }
     const copiedBytes = this.mirror.size - sizeBefore
@@ -151,12 +146,9 @@ export class TreeWatch {
     this.addForced(listing)
     const files = new Map(before.files)
     const found: { path: string; old: Entry | undefined; after: FileState }[] = []
-    let breath = performance.now()
+    const pace = new Pace(undefined, SLICE_MS)
     for (const path of new Set([...before.files.keys(), ...listing.files.keys()])) {
-      if (performance.now() - breath > SLICE_MS) {
-        await new Promise(setImmediate)
-        breath = performance.now()
-      }
+      await pace.rest()
       const old = before.files.get(path)
       const facts = listing.files.get(path) ?? inTree(this.tree.root, path)
       if (old && facts && !old.racy && sameFacts(facts, old.facts)) continue

@@ -1,6 +1,7 @@
 /** Walks a folder without following links, and without what nobody wants back. */
 
 import { readdirSync } from 'node:fs'
+import { Pace } from '@cambium/core'
 import { type Facts, lookUp } from './look.ts'
 import { pathText, toPath } from './path-text.ts'
 
@@ -38,15 +39,10 @@ export async function listTree(
   if (top?.kind !== 'folder') return listing
   const queue: [path: string, facts: Facts][] = [['', top]]
   const startedAt = performance.now()
-  let breath = startedAt
+  const pace = new Pace(signal, SLICE_MS)
   for (const [at, [path, facts]] of queue.entries()) {
-    const now = performance.now()
-    if (now - breath > SLICE_MS) {
-      await new Promise(setImmediate)
-      signal?.throwIfAborted()
-      breath = performance.now()
-    }
-    const left = cutOff(listing, limits, now - startedAt)
+    await pace.rest()
+    const left = cutOff(listing, limits, performance.now() - startedAt)
     if (left) {
       listing.notes.push(left)
       for (const [unseen] of queue.slice(at)) listing.skipped.add(unseen)

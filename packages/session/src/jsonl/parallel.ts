@@ -1,3 +1,5 @@
+import { Pace } from '@cambium/core'
+
 const AT_ONCE = 16
 const SLICE_MS = 8
 
@@ -18,12 +20,10 @@ export async function inParallel<T, R>(items: readonly T[], run: (item: T) => Pr
  */
 export async function inSlices<T, R>(items: readonly T[], run: (item: T) => R): Promise<R[]> {
   const results: R[] = []
-  let until = performance.now() + SLICE_MS
+  const pace = new Pace(undefined, SLICE_MS)
   for (const item of items) {
     results.push(run(item))
-    if (performance.now() < until) continue
-    await new Promise(resolve => setImmediate(resolve))
-    until = performance.now() + SLICE_MS
+    await pace.rest()
   }
   return results
 }

@@ -1,12 +1,11 @@
 /** From candidates to hits: the texts themselves are looked at, newest first, until there are enough. */
 
-import { redact } from '@cambium/core'
+import { type Pace, redact } from '@cambium/core'
 import type { SessionSummary } from '../service.ts'
 import { fold } from './characters.ts'
 import type { SessionHit } from './contract.ts'
 import type { SessionText } from './documents.ts'
 import type { Covered, IndexState } from './index-folder.ts'
-import type { Pace } from './pace.ts'
 import { findWords, type QueryWord } from './query.ts'
 import type { Segment, SegmentReader } from './segment.ts'
 import { snippetOf } from './snippet.ts'

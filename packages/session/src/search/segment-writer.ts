@@ -4,9 +4,9 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { constants, crc32, deflateRaw } from 'node:zlib'
+import type { Pace } from '@cambium/core'
 import type { SessionText } from './documents.ts'
 import { type Coverage, type Directory, footer, PageWriter, type Place, ROLES, type StoredText } from './format.ts'
-import type { Pace } from './pace.ts'
 import { Postings } from './postings.ts'
 
 const deflate = promisify(deflateRaw)

@@ -1,6 +1,6 @@
 /** Brings the index up to date: what was said since, by whomever; what is gone leaves; and many small parts become one. */
 
-import { errorMessage } from '@cambium/core'
+import { errorMessage, type Pace } from '@cambium/core'
 import type { Lease } from '@cambium/store'
 import type { SessionEvent, SessionId } from '../event.ts'
 import type { SessionPersistence, SessionSummary } from '../service.ts'
@@ -8,7 +8,6 @@ import type { Session } from '../session.ts'
 import { type SessionText, textOfEvent } from './documents.ts'
 import type { Coverage, Mark } from './format.ts'
 import type { Covered, IndexFolder, IndexState, ListedSegment } from './index-folder.ts'
-import type { Pace } from './pace.ts'
 import type { Segment } from './segment.ts'
 import { SegmentWriter } from './segment-writer.ts'
 
