@@ -217,7 +217,7 @@ test('a home that cannot be written is said once, before any request', async () 
   const { code, stdout, stderr } = await bench.run(['go'])
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(
-    /^cambium: cannot create a folder: a part of the path is a file \(.*\)\n {2}move .*CAMBIUM_HOME.*\n$/,
+    /^cambium: cannot look for sessions: a part of the path is a file \(.*\)\n {2}move .*CAMBIUM_HOME.*\n$/,
   )
   expect(bench.server.requests).toHaveLength(0)
 })
