@@ -41,7 +41,11 @@ export interface Config {
   maxSeries: number
 }
 export const Config: Schema<Config> = Schema.object({
-  port: Schema.natural().max(65_535).description('Where `GET /metrics` answers; 0 takes any. No server without it'),
+  port: Schema.natural()
+    .max(65_535)
+    .description(
+      'Where `GET /metrics` answers; 0 takes any. No server without it, or while another process has the port',
+    ),
   host: Schema.union(['127.0.0.1', '::1', 'localhost'] as const)
     .default('127.0.0.1')
     .description('Of this machine alone: figures name models and tools'),
@@ -117,6 +121,11 @@ export async function apply(ctx: Context, config: Config) {
   await ctx.effect(async () => {
     const { serve, close } = await import('./metrics/endpoint.ts')
     const server = await serve(() => service.prometheus(), { host, port })
+    if (!server) {
+      // Two runs at once are nothing wrong, and a second one does not fail for its figures.
+      ctx.logger.warn(`port ${port} of ${host} is taken: figures of this process are not served; 0 takes any port`)
+      return () => {}
+    }
     const address = server.address() as { port: number }
     service.url = `http://${host === '::1' ? '[::1]' : host}:${address.port}/metrics`
     ctx.logger.info(`for Prometheus: ${service.url}`)

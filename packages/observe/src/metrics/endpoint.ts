@@ -8,8 +8,13 @@ import { CONTENT_TYPE } from './prometheus.ts'
 const MAX_CONNECTIONS = 16
 const REQUEST_MS = 5_000
 
-/** Resolves when it listens. @throws `METRICS_PORT` */
-export async function serve(text: () => string, { host, port }: { host: string; port: number }): Promise<Server> {
+export interface Place {
+  readonly host: string
+  readonly port: number
+}
+
+/** Resolves when it listens; with undefined where somebody else has the port. @throws `METRICS_PORT` */
+export async function serve(text: () => string, { host, port }: Place): Promise<Server | undefined> {
   const server = createServer({ requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS, keepAliveTimeout: REQUEST_MS })
   server.maxConnections = MAX_CONNECTIONS
   server.on('request', (request, response) => {
@@ -25,16 +30,15 @@ export async function serve(text: () => string, { host, port }: { host: string; 
     response.writeHead(200, { 'content-type': CONTENT_TYPE, 'content-length': Buffer.byteLength(body) })
     response.end(request.method === 'HEAD' ? undefined : body)
   })
-  await new Promise<void>((resolve, reject) => {
+  const listens = await new Promise<boolean>((resolve, reject) => {
     server.once('error', cause => {
-      const taken = (cause as NodeJS.ErrnoException).code === 'EADDRINUSE'
-      const problem = taken
-        ? `port ${port} of ${host} is taken`
-        : `${host}:${port} cannot be listened on: ${cause.message}`
+      if ((cause as NodeJS.ErrnoException).code === 'EADDRINUSE') return resolve(false)
+      const problem = `${host}:${port} cannot be listened on: ${cause.message}`
       reject(new HarnessError('METRICS_PORT', problem, { fix: 'choose another `port`, or 0 for any', cause }))
     })
-    server.listen(port, host, resolve)
+    server.listen(port, host, () => resolve(true))
   })
+  if (!listens) return undefined
   // It watches a harness, and keeps no process that has nothing else to do.
   server.unref()
   return server
