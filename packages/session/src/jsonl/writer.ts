@@ -15,6 +15,7 @@ import type { Rounds } from './rounds.ts'
 import { beginSegment, setAside } from './segments.ts'
 import type { SyncQueue } from './sync.ts'
 import { TITLE_EVENT, titleOf } from './titles.ts'
+import { Unsynced } from './unsynced.ts'
 
 export interface WriterOptions {
   readonly partialMs: number
@@ -44,16 +45,13 @@ export class SessionWriter {
   private file: LogFile | undefined
   /** How many events are in the file. The session itself is the queue: what follows is pending, in order. */
   private stored = 0
-  /** The file's number, and those before it that a power loss could still harm. */
+  /** The file's number. */
   private segment = 1
-  private retired: LogFile[] = []
   private rotateFailed = false
   private readonly notes = new NoteKeeper()
   private readonly journal: Journal
+  private readonly unsynced: Unsynced
   private failing = false
-  private unsynced = false
-  private turnEnded = false
-  private syncing: Promise<void> = Promise.resolve()
   private ready: Promise<void> | undefined
   private broken: unknown
 
@@ -62,6 +60,7 @@ export class SessionWriter {
     this.places = places
     this.options = options
     this.journal = new Journal(options.partialMs, () => this.writePartial())
+    this.unsynced = new Unsynced(options.syncs, () => this.file)
   }
 
   /** Takes the lease and reads the log, leaving the file fit for appending. @throws see `SessionPersistence.acquire` */
@@ -126,8 +125,7 @@ export class SessionWriter {
       const { text, count, turnEnded, titled } = this.slice(session)
       this.write(session, text)
       this.stored += count
-      this.unsynced = true
-      this.turnEnded ||= turnEnded
+      this.unsynced.add(turnEnded)
       if (titled) this.notes.outdated()
     }
     this.failing = false
@@ -139,7 +137,7 @@ export class SessionWriter {
     await this.ready
     this.commit()
     const { sync } = this.options
-    if (sync === 'flush' || (sync === 'turn' && this.turnEnded)) await this.sync()
+    if (sync === 'flush' || (sync === 'turn' && this.unsynced.turnEnded)) await this.unsynced.sync()
   }
 
   beat(): void {
@@ -151,14 +149,12 @@ export class SessionWriter {
     try {
       this.commit()
       if (this.session && this.file) this.notes.keep(this.session, this.file, NOTE_BYTES)
-      if (this.options.sync !== 'never') await this.sync()
+      if (this.options.sync !== 'never') await this.unsynced.sync()
     } finally {
       this.options.rounds.drop(this)
       this.journal.stop()
       this.session = undefined
-      await this.syncing.catch(() => {})
-      for (const file of this.retired) await file.close()
-      this.retired = []
+      await this.unsynced.end()
       await this.file?.close()
       this.file = undefined
       this.lease?.release()
@@ -180,7 +176,8 @@ export class SessionWriter {
   commitInBackground(): void {
     try {
       this.commit()
-      if (this.options.sync !== 'never' && this.turnEnded) this.sync().catch(this.options.report)
+      const due = this.options.sync !== 'never' && this.unsynced.turnEnded
+      if (due) this.unsynced.sync().catch(this.options.report)
     } catch (error) {
       // Said once; everything stays pending, and each further event and each flush tries again.
       if (!this.failing) this.options.report(error)
@@ -239,7 +236,7 @@ export class SessionWriter {
     try {
       this.file = this.nextFile(file.path, session.header, this.notes.titleOf(session), false)
       if (this.options.sync === 'never') void file.close()
-      else this.retired.push(file)
+      else this.unsynced.retire(file)
       this.rotateFailed = false
       this.notes.outdated()
     } catch (error) {
@@ -277,29 +274,6 @@ export class SessionWriter {
     }
     if (taking.kind === 'busy') throw busy(this.id, taking.holder, lock)
     this.lease = taking.lease
-  }
-
-  private sync(): Promise<void> {
-    if (!this.unsynced || !this.file) return this.syncing
-    this.unsynced = false
-    this.turnEnded = false
-    const done = this.syncing.catch(() => {}).then(() => this.options.syncs.run(() => this.syncFiles()))
-    // A failed one counts as not done, and is done again by the next.
-    done.catch(() => {
-      this.unsynced = true
-      this.turnEnded = true
-    })
-    this.syncing = done
-    return done
-  }
-
-  private async syncFiles(): Promise<void> {
-    for (const file of [...this.retired]) {
-      await file.sync()
-      this.retired = this.retired.filter(other => other !== file)
-      await file.close()
-    }
-    await this.file?.sync()
   }
 
   private writePartial(): void {
