@@ -31,9 +31,16 @@ async function boot(modules: Record<string, unknown>, rows = '- { id: s, name: s
   onTestFinished(() => tree.dispose())
   const results: ToolResult[] = []
   tree.ctx.on('tools/result', (_exec, result) => void results.push(result))
-  const { agent } = await fakeAgent(tree.ctx)
   const call = async () => {
-    const calls = [{ callId: `c${results.length}`, name: 'slow', arguments: '{}' }]
+    const { agent } = await fakeAgent(tree.ctx)
+    const calls = [{ callId: 'c1', name: 'slow', arguments: '{}' }]
+    agent.session.append('assistant/message', {
+      ...{ turn: 1, step: 1, finish: 'tool-calls' },
+      message: {
+        ...{ id: 'answer', role: 'assistant', source: { kind: 'model', provider: 'local', model: 'm' } },
+        content: [{ type: 'tool-call', id: 'c1', name: 'slow', arguments: '{}' }],
+      },
+    })
     const outcome = await tree.ctx.tools.runBatch(calls, { agent, signal: new AbortController().signal })
     return textOf(outcome.results[0])
   }
