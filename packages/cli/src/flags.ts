@@ -6,8 +6,8 @@ import { HarnessError, nearest } from '@cambium/core'
 export interface Flag {
   /** What the value is called in the help, as `<n>`; a flag without one is a switch. */
   readonly value?: string
-  /** The value may be left out; given as the next word only when that word passes the test. */
-  readonly optional?: (word: string) => boolean
+  /** The value may be left out; given as the next word only when that word passes the test. `others` stand behind it. */
+  readonly optional?: (word: string, others: readonly string[]) => boolean
   readonly short?: string
   /** May be given several times. */
   readonly many?: true
@@ -38,10 +38,12 @@ export function readFlags(argv: readonly string[], table: FlagTable): CommandLin
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true })
   const flags = new Map<string, string[]>()
   const words: string[] = []
-  let open: { values: string[]; index: number; test: (word: string) => boolean } | undefined
+  let open: { values: string[]; index: number; test: NonNullable<Flag['optional']> } | undefined
+  const positionals = tokens.filter(token => token.kind === 'positional')
   for (const token of tokens) {
     if (token.kind === 'positional') {
-      if (open && token.index === open.index + 1 && open.test(token.value)) open.values[0] = token.value
+      const others = positionals.filter(({ index }) => index > token.index).map(({ value }) => value)
+      if (open && token.index === open.index + 1 && open.test(token.value, others)) open.values[0] = token.value
       else words.push(token.value)
     }
     open = undefined

@@ -39,9 +39,9 @@ const FLAGS: FlagTable = {
   },
   resume: {
     value: '<id>',
-    optional: looksLikeId,
+    optional: namesSession,
     short: 'r',
-    help: 'take up a session: its id or a part of it, or the last of this folder;\nwithout a task it goes on with what was interrupted',
+    help: 'take up a session: its id, its beginning or end, or the last of this folder;\nwithout a task it goes on with what was interrupted',
   },
   continue: { short: 'c', help: 'take up the last session of this folder' },
   fork: { help: 'with one of these two: go on in a copy of it' },
@@ -57,6 +57,11 @@ const FLAGS: FlagTable = {
   ...LAYER_FLAGS,
   quiet: { short: 'q', help: 'nothing on standard error but failures' },
   help: { short: 'h', help: 'this text' },
+}
+
+/** A word that is no part of an id begins the task, unless a task in quotes stands behind it: what it names has to be there. */
+function namesSession(word: string, others: readonly string[]): boolean {
+  return looksLikeId(word) || (/^[\w.-]+$/.test(word) && others.length === 1 && /\s/.test(others[0]!))
 }
 
 /** What `cambium run --help` prints. */

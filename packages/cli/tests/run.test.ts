@@ -251,10 +251,16 @@ describe('sessions', () => {
   })
 
   test('an unknown session, and none at all, are exit code 2 with what to do', async () => {
-    bench = await openBench()
+    bench = await openBench({ replies: ['ok'] })
     const none = await bench.run(['--continue', 'x'])
     expect(none).toMatchObject({ code: 2, stdout: '' })
     expect(none.stderr).toContain(`there is no session of ${bench.folder.path} yet`)
+    await bench.run(['a task'])
+    for (const wrong of ['zzz', 'beta']) {
+      const { code, stdout, stderr } = await bench.run(['--resume', wrong, '--quiet', 'remove the old tests'])
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+      expect(stderr).toContain(`there is no session ${wrong}\n`)
+    }
     const unknown = await bench.run(['--resume', '20200101-000000-abcdef', 'x'])
     expect(unknown).toMatchObject({ code: 2, stdout: '' })
     expect(unknown.stderr).toMatch(/there is no session 20200101-000000-abcdef\n {2}\S/)
