@@ -409,6 +409,23 @@ describe('cambium sessions prune', () => {
     expect(none.json()).toMatchObject({ dryRun: false, removed: [] })
   })
 
+  test('asks with one line for each', async () => {
+    await several()
+    const { stderr } = await sessions(['prune', '--keep', '1'], here())
+    expect(stderr).toMatch(/^(?:\S.*\n){3}3 sessions would go, .*\ncambium: nobody can be asked/)
+  })
+
+  test('without any limit says so', async () => {
+    await several()
+    for (const argv of [['prune'], ['prune', '--dry-run'], ['prune', '--yes']]) {
+      const { code, stdout, stderr } = await sessions(argv, here())
+      expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
+      expect(stderr).toMatch(/no limit is set\n {2}say --older-than, --keep or --max-size, or set jsonl\.retention/)
+    }
+    const set = await sessions(['prune', '--set', 'jsonl.retention.maxSessions=9'], here())
+    expect(set.stdout).toMatch(/^deleted 0 sessions/)
+  })
+
   test.each([
     [['--older-than', '30'], '--older-than 30 is not an age'],
     [['--max-size', 'big'], '--max-size big is not a size'],

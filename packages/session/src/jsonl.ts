@@ -197,8 +197,10 @@ class JsonlStore extends Service implements SessionPersistence {
   }
 
   async prune({ dryRun = false, cwd, ...asked }: PruneOptions = {}): Promise<PruneReport> {
-    const limits = Object.values(asked).some(limit => limit !== undefined) ? asked : this.retention
-    return this.pruneTo(limits, { dryRun, cwd })
+    const given = (limits: Limits) => Object.values(limits).some(limit => limit !== undefined)
+    const limits = given(asked) ? asked : this.retention
+    const report = await this.pruneTo(limits, { dryRun, cwd })
+    return given(limits) ? report : { ...report, unlimited: true }
   }
 
   private async pruneTo(

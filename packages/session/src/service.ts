@@ -127,6 +127,8 @@ export interface PruneReport {
   readonly freedBytes: number
   /** What would have gone and stays, and every damaged one: those are for a person to judge. */
   readonly skipped: { readonly id: SessionId; readonly why: string }[]
+  /** Neither was a limit given nor is one configured. */
+  readonly unlimited?: true
 }
 
 /** A store of sessions. `session/jsonl` is the first; tests and embedders may bring others. */

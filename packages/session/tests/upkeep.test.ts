@@ -40,7 +40,7 @@ describe('pruning', () => {
     const deleted: string[] = []
     ctx.on('session/deleted', id => void deleted.push(id))
     const { sessionPersistence: store } = ctx
-    expect(await store.prune?.()).toEqual({ removed: [], kept: 10, freedBytes: 0, skipped: [] })
+    expect(await store.prune?.()).toEqual({ removed: [], kept: 10, freedBytes: 0, unlimited: true, skipped: [] })
     const all = await store.list()
     const dry = await store.prune?.({ olderThanMs: 6 * DAY, dryRun: true })
     expect(ids(dry!.removed)).toEqual(['s3', 's2', 's1', 's0'])
