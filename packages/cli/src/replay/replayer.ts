@@ -3,6 +3,7 @@
 import type { Context } from '@cambium/core'
 import { isIntact, type SessionEvent, type StoredSession } from '@cambium/session'
 import type { ToolExecution, ToolResult } from '@cambium/tools'
+import { plural } from '../printable.ts'
 import { type Comparable, Comparison, counts, expectedOf } from './compare.ts'
 import { type RecordedTurn, type Recording, readRecording, turnsToReplay } from './recording.ts'
 import type { ReplayReport } from './render.ts'
@@ -244,7 +245,8 @@ export class Replayer {
     }
     if (event.type === 'assistant/message') {
       this.steps++
-      this.options.progress(`turn ${current.turn} of ${this.recording.turns.at(-1)?.turn} · ${this.steps} steps`)
+      const last = this.recording.turns.at(-1)?.turn
+      this.options.progress(`turn ${current.turn} of ${last} · ${plural(this.steps, 'step')}`)
     }
     if (event.type !== 'step/end') return
     const { step } = event.data
