@@ -13,6 +13,8 @@ export interface Command {
 export interface CommandModule {
   /** What `--help` prints; `argv` is the rest of the command line. */
   help(argv: readonly string[]): string
+  /** The line to write instead, where `argv` tells more than the command's name. */
+  usage?(argv: readonly string[]): string | undefined
   /** Resolves with the exit code. @throws `CLI_USAGE` for a mistake on the command line */
   run(argv: readonly string[], host: Host): Promise<number>
 }
@@ -35,7 +37,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   },
   sessions: {
     summary: 'list and show what was said before, go back to it, copy, delete, export',
-    usage: 'cambium sessions [flags] list|show|search|fork|rewind|delete|prune|export|import [id]',
+    usage: 'cambium sessions list|show|search|fork|rewind|delete|prune|export|import [flags]',
     load: () => import('./sessions/command.ts'),
   },
   replay: {

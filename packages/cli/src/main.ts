@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { isHarnessError, nearest } from '@cambium/core'
-import { COMMANDS, type Command } from './commands.ts'
+import { COMMANDS, type Command, type CommandModule } from './commands.ts'
 import { EXIT } from './exit-code.ts'
 import { describeFailure, exitCodeOf, toFailure } from './failure.ts'
 import { usageError } from './flags.ts'
@@ -17,9 +17,10 @@ export async function main(argv: readonly string[], host: Host = processHost): P
   const unguard = host.guardExit()
   const [name = '', ...rest] = argv
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  let module: CommandModule | undefined
   try {
     if (command) {
-      const module = await command.load()
+      module = await command.load()
       if (asksForHelp(rest)) return print(host, module.help(rest))
       return await module.run(rest, host)
     }
@@ -29,7 +30,8 @@ export async function main(argv: readonly string[], host: Host = processHost): P
   } catch (error) {
     const failure = toFailure(error)
     host.stderr.write(`${describeFailure(failure)}\n`)
-    if (isHarnessError(error) && error.code === 'CLI_USAGE') host.stderr.write(`\n${brief(command)}`)
+    if (isHarnessError(error) && error.code === 'CLI_USAGE')
+      host.stderr.write(`\n${brief(command, module?.usage?.(rest))}`)
     return exitCodeOf(failure)
   } finally {
     unguard()
@@ -53,8 +55,8 @@ async function help([name = '', ...rest]: readonly string[]): Promise<string> {
 }
 
 /** The few lines one needs. */
-function brief(command: Command | undefined): string {
-  if (command) return `usage: ${command.usage}\n       ${command.usage.split(' [', 1)[0]} --help lists the flags\n`
+function brief(command: Command | undefined, usage = command?.usage): string {
+  if (usage) return `usage: ${usage}\n       ${/^[\w -]+(?= |$)/.exec(usage)![0]} --help lists what there is\n`
   const width = Math.max(...[...Object.keys(COMMANDS), '--version'].map(name => name.length))
   const list = Object.entries(COMMANDS).map(([name, { summary }]) => `  cambium ${name.padEnd(width)}  ${summary}`)
   return [

@@ -163,6 +163,8 @@ describe('an export', () => {
     const { code, stderr } = await sessions(['export', 'told-0001', '-o', 'gone/x.md'], here())
     expect(code).toBe(1)
     expect(stderr).toContain('the session cannot be written: there is no folder')
+    const folder = await sessions(['export', 'told-0001', '-o', '.'], here())
+    expect(folder).toMatchObject({ code: 1, stderr: expect.stringContaining('cannot be written: it is a folder (/') })
   })
 })
 
@@ -210,7 +212,14 @@ describe('an import', () => {
     expect((await sessions(['import', 'text.json'], here())).stderr).toMatch(
       /the file is not JSON \(.*text\.json, line 1/,
     )
-    expect((await sessions(['import', 'gone.json'], here())).stderr).toContain('the file cannot be read')
+    expect((await sessions(['import', 'gone.json'], here())).stderr).toMatch(
+      /the file cannot be read: it is not there \(.*gone\.json\)/,
+    )
+    expect((await sessions(['import', '.'], here())).stderr).toMatch(/the file cannot be read: it is a folder \(\/.*\)/)
+    bench.folder.write('other.json', '{"messages":[]}')
+    expect((await sessions(['import', 'other.json'], here())).stderr).toMatch(
+      /its format is not "cambium-session" \(.*other\.json, format\)/,
+    )
     expect((await sessions(['list', '--all'], here())).stdout).toBe('')
   })
 

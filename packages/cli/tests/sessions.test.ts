@@ -459,6 +459,11 @@ describe('the command line', () => {
 
   test.each([
     [[], 'sessions needs a word'],
+    [['show'], 'usage: cambium sessions show <id> [flags]\n       cambium sessions show --help lists what there is\n'],
+    [
+      ['list', '--trun', '1'],
+      'usage: cambium sessions list [flags] [word …]\n       cambium sessions list --help lists',
+    ],
     [['lst'], 'did you mean cambium sessions list?'],
     [['rm', 'x'], 'did you mean cambium sessions delete?'],
     [['show'], 'sessions show needs an id'],

@@ -35,6 +35,12 @@ exit codes: 0, 1 when it failed or was not confirmed, 2 for a mistake on the com
 `
 }
 
+/** Of the subcommand that is meant. */
+export function usage(argv: readonly string[]): string | undefined {
+  const verb = argv.find(word => !word.startsWith('-'))
+  return isVerb(verb) ? `cambium sessions ${LINES[verb].usage[0]}` : undefined
+}
+
 /** Resolves with the exit code. @throws `CLI_USAGE` */
 export async function run(argv: readonly string[], host: Host): Promise<number> {
   const { verb, rest } = verbOf(argv)
@@ -42,7 +48,7 @@ export async function run(argv: readonly string[], host: Host): Promise<number> 
   const line = readFlags(rest, { ...flags, ...COMMON })
   const { words } = line
   if (words.length < wanted.least) {
-    throw usageError(`sessions ${verb} needs ${wanted.what}`, `write cambium sessions ${LINES[verb].usage[0]}`)
+    throw usageError(`sessions ${verb} needs ${wanted.what}`)
   }
   if (words.length > wanted.most) throw usageError(`sessions ${verb} takes one ${wanted.what.replace(/^an? /, '')}`)
   const one = (name: string) => line.flags.get(name)?.[0]

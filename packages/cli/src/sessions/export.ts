@@ -75,7 +75,9 @@ async function writeWhole(path: string, parts: Iterable<string>): Promise<void> 
   } catch (error) {
     await rm(fresh, { force: true })
     const { code = '', message } = error as NodeJS.ErrnoException
-    const why = code === 'ENOENT' ? `there is no folder ${dirname(path)}` : message
+    const why =
+      { ENOENT: `there is no folder ${dirname(path)}`, EISDIR: 'it is a folder', ENOSPC: 'the disk is full' }[code] ??
+      message
     throw new HarnessError('CLI_EXPORT', `the session cannot be written: ${why}`, { where: path, cause: error })
   }
 }

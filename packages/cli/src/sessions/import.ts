@@ -87,7 +87,9 @@ async function bytesOf(file: string, stdin: Readable | undefined): Promise<Buffe
     }
   } catch (error) {
     if (error instanceof HarnessError) throw error
-    throw new HarnessError('CLI_IMPORT', `the file cannot be read: ${(error as Error).message}`, { cause: error })
+    const { code = '', message } = error as NodeJS.ErrnoException
+    const why = { ENOENT: 'it is not there', EISDIR: 'it is a folder' }[code] ?? message
+    throw new HarnessError('CLI_IMPORT', `the file cannot be read: ${why}`, { where: file, cause: error })
   } finally {
     stream.destroy()
   }

@@ -44,10 +44,18 @@ function readEnvelope(text: string): ImportedSession {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw invalid(placeIn(text, error), 'the file is not JSON', 'take a file of cambium sessions export --format json')
+    throw invalid(
+      placeIn(text, error),
+      'the file is not JSON',
+      'take a file of cambium sessions export --format json, or of a log',
+    )
   }
   if (!isFields(value) || value['format'] !== EXPORT_FORMAT) {
-    throw invalid('format', `it is not "${EXPORT_FORMAT}"`, 'take a file of cambium sessions export --format json')
+    throw invalid(
+      'format',
+      `its format is not "${EXPORT_FORMAT}"`,
+      'take a file of cambium sessions export --format json, or of a log',
+    )
   }
   const { version, header, events, redacted } = value
   if (typeof version !== 'number' || version > EXPORT_VERSION) {
