@@ -141,7 +141,7 @@ it('a session that another process writes is refused by its name, read and forke
   const { ctx } = await bootStore(folder)
   const refusal = await ctx.sessions.resume('one').catch(error => error)
   expect(refusal.message).toMatch(
-    /SESSION_BUSY: session one is being written by process 4711 on build-7, since .*\n.*\n.*fork/,
+    /SESSION_BUSY: session one is being written by process 4711 on build-7, since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n.*\n.*fork/,
   )
   expect((await ctx.sessionPersistence.list())[0]?.holder).toBe('process 4711 on build-7')
   const view = await ctx.sessionPersistence.read('one')

@@ -1,7 +1,7 @@
 /** How a person reads what came of a replay. */
 
 import colors from 'picocolors'
-import { count, oneLine, plural } from '../printable.ts'
+import { oneLine, plural } from '../printable.ts'
 import type { Divergence } from './compare.ts'
 
 export interface ReplayReport {
@@ -37,7 +37,7 @@ export function renderReport(report: ReplayReport, color: boolean): string {
   const ran = tools.run ? `, ${tools.run} run` : ''
   const counted = `${plural(turns, 'turn')}, ${plural(steps, 'step')}, ${plural(tools.replayed, 'tool')} replayed${ran}`
   const verdict = report.same ? green('same') : red('diverged')
-  lines.push(`${verdict}: ${counted} in ${count(report.durationMs)} ms`)
+  lines.push(`${verdict}: ${counted} in ${(report.durationMs / 1_000).toFixed(1)} s`)
   return `${lines.join('\n')}\n`
 }
 

@@ -10,12 +10,15 @@ export function busy(id: SessionId, holder: Holder | 'unknown' | undefined, wher
       ? 'another process'
       : isSelf(holder)
         ? 'this process'
-        : `process ${holder.pid} on ${holder.host}, since ${new Date(holder.since).toLocaleString()}`
+        : `process ${holder.pid} on ${holder.host}, since ${clock(holder.since)}`
   return new HarnessError('SESSION_BUSY', `session ${id} is being written by ${who}`, {
     where,
     fix: 'wait until it has ended, or fork the session; reading it is possible meanwhile',
   })
 }
+
+/** `2026-11-30 14:15:03`, as the clock on the wall, whatever the process takes for its language. */
+const clock = (time: number): string => new Date(time).toLocaleString('sv-SE')
 
 export function exists(id: SessionId, path: string): HarnessError {
   return new HarnessError('SESSION_EXISTS', `another session ${id} is stored already`, {
