@@ -21,7 +21,8 @@ beforeAll(async () => {
   for (const path of [home!, work!, tmp!]) mkdirSync(path)
   const child = spawn(process.execPath, ['--expose-gc', '--import', 'tsx', 'tests/quiescence/child.ts'], {
     cwd: ROOT,
-    env: { PATH: process.env['PATH'], HOME: folder.path, CAMBIUM_HOME: home, TMPDIR: tmp },
+    // With the row that is for development, too.
+    env: { PATH: process.env['PATH'], HOME: folder.path, CAMBIUM_HOME: home, TMPDIR: tmp, CAMBIUM_INVARIANTS: 'throw' },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: 60_000,
   })

@@ -62,7 +62,7 @@ process.env['QUIESCENCE'] = String(process.pid)
 const filesIn = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter(entry => !entry.isDirectory())
-    .map(entry => entry.name)
+    .map(entry => join(entry.parentPath, entry.name))
 
 const call = (name: string, args: Record<string, unknown>) => ({ name, arguments: args })
 const WORK: ReplyScript[] = [
@@ -151,7 +151,8 @@ async function run(replies: ReplyScript[], end: Ending, ask: boolean): Promise<L
     listeners: { before: before.listeners, after: listeners() },
     resources: { before: before.resources, after: process.getActiveResourcesInfo().sort() },
     programs: programs(),
-    files: filesIn(HOME).filter(name => !name.endsWith('.jsonl')),
+    // Logs stay, and what belongs to a session stays beside its log.
+    files: filesIn(HOME).filter(name => !/\.jsonl$|\.files\//.test(name)),
     temporary: readdirSync(tmpdir()).filter(name => name.startsWith('cambium')),
     logs: tree.logs(),
   }
