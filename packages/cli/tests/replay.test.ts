@@ -73,6 +73,19 @@ describe('a replay', () => {
     expect(logs()).toEqual(before)
   })
 
+  it('is the same where results were too long for the model, also of a copy and of what was imported', async () => {
+    await open([bash('seq 1 40000'), 'Long.', 'Longer.'])
+    const { report: first } = await bench.run(['go', '-o', 'json'])
+    await bench.run(['--resume', first.session!, '--fork', 'on'])
+    const file = join(bench.folder.path, 'talk.json')
+    const sessions = (...words: string[]) => main(['sessions', ...words], testHost({ cwd: bench.folder.path }))
+    expect(await sessions('export', first.session!, '--output', file)).toBe(0)
+    expect(await sessions('import', file, '--id', 'talk-2')).toBe(0)
+    for (const argv of [[first.session!], [], ['talk-2']]) {
+      expect((await report(...argv)).divergence, argv[0] ?? 'the copy').toBeUndefined()
+    }
+  })
+
   it('names the first difference: what the model was told, what it called, what came back', async () => {
     await open([read('a.txt'), 'Done.'])
     bench.folder.write('a.txt', 'one\ntwo\n')

@@ -203,6 +203,25 @@ describe('a replay', () => {
     expect(report).toMatchObject({ same: true, turns: turns.length + 2 })
   })
 
+  it('has no summary where none was had then, and those that were had at their places', async () => {
+    const compaction = "- name: '@cambium/agent/compaction'\n"
+    const long = (word: string) => say(`${word} of the story goes on and on. `.repeat(2_200))
+    let asked = 0
+    const turns: Turn[] = Array.from({ length: 24 }, (_, index) => [
+      () => (request: { purpose?: string }) => {
+        if (!request.purpose) return long(`part ${index}`)
+        return asked++ ? say(`All of it, in short, for the ${asked}th time.`) : { text: 'cut', finish: 'max-tokens' }
+      },
+    ])
+    const stored = await record([...turns, [plain(call('look'))]], compaction)
+    const ended = stored.events.flatMap(({ type, data }) => (type === 'compaction/ended' ? [data] : []))
+    expect(ended).toContainEqual(expect.objectContaining({ error: expect.anything() }))
+    expect(ended).toContainEqual(expect.objectContaining({ tier: 'summary' }))
+    const { report } = await replay(stored, {}, compaction)
+    expect(report.divergence).toBeUndefined()
+    expect(report).toMatchObject({ same: true })
+  })
+
   it('decides what a person was asked as the person did', async () => {
     const policy = `- name: ${JSON.stringify(ASKING)}\n`
     const answer = async ({ exec }: { exec: { name: string } }) =>

@@ -6,12 +6,18 @@ import { type Context, errorMessage, HarnessError, isHarnessError } from '@cambi
 import Schema from 'schemastery'
 import { LlmAdapter } from './adapter.ts'
 import { CallId } from './message.ts'
-import { type RecordedAnswer, type RecordedEvent, recordedAnswers } from './replay/answers.ts'
+import { type RecordedAnswer, type RecordedEvent, type RecordedSummary, recordedAnswers } from './replay/answers.ts'
 import type {} from './service.ts'
 import type { LlmRequest, ModelInfo, StreamChunk } from './stream.ts'
 import { LlmError } from './web/failure.ts'
 
-export { type RecordedAnswer, type RecordedEvent, recordedAnswers, recordedSummaries } from './replay/answers.ts'
+export {
+  type RecordedAnswer,
+  type RecordedEvent,
+  type RecordedSummary,
+  recordedAnswers,
+  recordedSummaries,
+} from './replay/answers.ts'
 
 export const name = 'replay'
 export const inject = ['llm']
@@ -60,8 +66,8 @@ export interface ReplayOptions {
   readonly provider?: string
   /** What is known of a model; nothing by default. */
   readonly info?: (model: string) => ModelInfo | undefined
-  /** What a summary that a compaction asks for is answered with, in order. */
-  readonly summaries?: readonly string[]
+  /** What a summary that a compaction asks for is answered with, in order; one that failed then fails. */
+  readonly summaries?: readonly RecordedSummary[]
   /** Called when all of an answer that was cut off is told; the request must then be cancelled. By default it fails. */
   readonly interrupted?: (answer: RecordedAnswer) => void
 }
@@ -118,9 +124,11 @@ export class ReplayAdapter extends LlmAdapter {
   }
 
   private summary(purpose: NonNullable<LlmRequest['purpose']>): string {
-    const text = purpose === 'compaction' ? this.options.summaries?.[this.nextSummary++] : undefined
-    if (text === undefined) throw this.spent(`the recording has no answer for a ${purpose}`)
-    return text
+    const summary = purpose === 'compaction' ? this.options.summaries?.[this.nextSummary++] : undefined
+    if (summary === undefined) throw this.spent(`the recording has no answer for a ${purpose}`)
+    if (typeof summary === 'string') return summary
+    // Its attempts and waits are over: it fails at once, whatever it failed by then.
+    throw this.spent(`no summary was had then (${summary.code}): ${summary.message}`)
   }
 
   private spent(message: string): LlmError {

@@ -26,17 +26,17 @@ export interface Comparable {
   readonly parts: readonly (readonly [what: string, text: string])[]
 }
 
+/**
+ * What sessions own lies elsewhere in each. A text that comes from the recording names the files of the recorded one, or of
+ * the one that it is a copy of; what is said anew, those of the replay.
+ */
+const SESSION_FILES = /[^\s"'()]*\/[^\s"'()/]+\.files\//g
+
 /** Gives each event of a log that counts its place and its words. */
 export class Reader {
   private turn = 0
   private step = 0
   private readonly names = new Map<string, string>()
-  /** Of the session's own files, which lie elsewhere in each. */
-  private readonly files: RegExp
-
-  constructor(id: string) {
-    this.files = new RegExp(`[^\\s"'()]*/${id.replace(/[^\w-]/g, '\\$&')}\\.files/`, 'g')
-  }
 
   read(event: SessionEvent): Comparable | undefined {
     if (!isIntact(event)) return undefined
@@ -53,7 +53,7 @@ export class Reader {
   }
 
   private placeless(text: string): string {
-    return text.includes('.files/') ? text.replace(this.files, '<files of the session>/') : text
+    return text.includes('.files/') ? text.replace(SESSION_FILES, '<files of the session>/') : text
   }
 
   private say(event: SessionEvent): [noun: string, ...parts: [string, string][]] | undefined {
@@ -102,8 +102,8 @@ export class Reader {
 }
 
 /** What each recorded turn has to come to, by the seq at which it begins. */
-export function expectedOf({ events, turns }: Recording, id: string, headers: boolean): Map<number, Comparable[]> {
-  const reader = new Reader(id)
+export function expectedOf({ events, turns }: Recording, headers: boolean): Map<number, Comparable[]> {
+  const reader = new Reader()
   let next = 0
   return new Map(
     turns.map(({ from, to }) => {

@@ -59,9 +59,9 @@ export class Replayer {
     this.ctx = ctx
     this.stored = stored
     this.options = options
-    const { events, header } = stored
+    const { events } = stored
     this.recording = readRecording(events)
-    this.expected = expectedOf(this.recording, header.id, options.headers)
+    this.expected = expectedOf(this.recording, options.headers)
     this.stage = new Stage(ctx, stored, () => this.breakOff())
     this.results = resultsOf(events)
   }

@@ -90,7 +90,7 @@ export class Stage {
 
   private setUp(agent: Agent): void {
     this.agent = agent
-    this.reader = new Reader(agent.id)
+    this.reader = new Reader()
     const { adapter, providers } = this
     for (const provider of providers) agent.ctx.llm.registerAdapter(provider, adapter)
     const { tools } = agent.ctx

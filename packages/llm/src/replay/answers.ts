@@ -67,18 +67,44 @@ function usageOf({ usage }: Record<string, unknown>): { usage?: TokenUsage } {
   return isRecord(usage) ? { usage: usage as unknown as TokenUsage } : {}
 }
 
-/** The summaries that stand for a part of the conversation, in order: what a model answered to a compaction. */
-export function recordedSummaries(events: Iterable<RecordedEvent>): string[] {
-  const texts: string[] = []
+/** What a summary that was asked for came to: its text, or why there was none. */
+export type RecordedSummary = string | { readonly code: string; readonly message: string }
+
+/**
+ * What a model answered to each compaction of a turn, in order. Those between turns were asked for by a person, who does
+ * not ask again.
+ */
+export function recordedSummaries(events: Iterable<RecordedEvent>): RecordedSummary[] {
+  const answers: RecordedSummary[] = []
+  let inTurn = true
+  /** Answers before the compaction that is under way. */
+  let before: number | undefined
   for (const { type, data } of events) {
-    if (type !== 'context/replaced' || !isRecord(data) || !isRecord(data['message'])) continue
-    const { source, content } = data['message']
-    if (!isRecord(source) || source['form'] !== 'summary' || !Array.isArray(content)) continue
-    const blocks = content.flatMap(block =>
-      isRecord(block) && block['type'] === 'text' ? [String(block['text'])] : [],
-    )
-    const marked = blocks.map(text => /^<summary>\n([\s\S]*)\n<\/summary>$/.exec(text)?.[1]).find(Boolean)
-    texts.push(marked ?? blocks.join('\n'))
+    if (type === 'turn/start') inTurn = true
+    if (type === 'turn/end') inTurn = false
+    if (!inTurn || !isRecord(data)) continue
+    if (type === 'compaction/started') before = answers.length
+    // What is made shorter again afterwards has been asked for once.
+    if (type === 'context/replaced' && (before === undefined || before === answers.length)) {
+      const text = summaryOf(data)
+      if (text !== undefined) answers.push(text)
+    }
+    if (type !== 'compaction/ended') continue
+    const { error } = data
+    // Something else was done in its place, or nothing.
+    if (isRecord(error) && before === answers.length) {
+      answers.push({ code: String(error['code']), message: String(error['message']) })
+    }
+    before = undefined
   }
-  return texts
+  return answers
+}
+
+function summaryOf({ message }: Record<string, unknown>): string | undefined {
+  if (!isRecord(message)) return undefined
+  const { source, content } = message
+  if (!isRecord(source) || source['form'] !== 'summary' || !Array.isArray(content)) return undefined
+  const blocks = content.flatMap(block => (isRecord(block) && block['type'] === 'text' ? [String(block['text'])] : []))
+  const marked = blocks.map(text => /^<summary>\n([\s\S]*)\n<\/summary>$/.exec(text)?.[1]).find(Boolean)
+  return marked ?? blocks.join('\n')
 }
