@@ -1,6 +1,7 @@
 /** `cambium sessions` export, import and search, in this process. */
 
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { createRoot } from '@cambium/core'
 import * as credentials from '@cambium/store/credentials'
@@ -221,6 +222,18 @@ describe('an import', () => {
       /its format is not "cambium-session" \(.*other\.json, format\)/,
     )
     expect((await sessions(['list', '--all'], here())).stdout).toBe('')
+  })
+
+  test('that cannot be stored is one message, and tried once', async () => {
+    await told()
+    const { stdout } = await sessions(['export', 'told-0001', '--format', 'json'], here())
+    bench.folder.write('told.json', stdout)
+    const place = dirname(logOf(home(), 'told-0001'))
+    rmSync(place, { recursive: true })
+    writeFileSync(place, 'in the way')
+    const failed = await sessions(['import', 'told.json', '--id', 'told-0006'], here())
+    expect(failed).toMatchObject({ code: 1, stdout: '' })
+    expect(failed.stderr).toMatch(/^cambium: cannot .*\n {2}\S.*\n$/)
   })
 
   test('whose folder is not here says how to bring it to another one', async () => {

@@ -44,8 +44,18 @@ async function stored(sessions: Sessions, session: Session): Promise<Copy> {
   const { id, lastTurn: turn } = session
   // A store keeps nothing of a session without events.
   if (!session.seq) session.append('session/resumed', { closed: 0 })
-  // First, since an end has to be quick, and a long log takes its time.
-  await sessions.flush(session)
-  await sessions.close(session)
+  await storeWhole(sessions, session)
   return { id, parent: session.header.parent!, turn }
+}
+
+/** Stores a new session and ends it. @throws as the store, once: what cannot be stored is given up, and not tried again at the end */
+export async function storeWhole(sessions: Sessions, session: Session): Promise<void> {
+  try {
+    // First, since an end has to be quick, and a long log takes its time.
+    await sessions.flush(session)
+  } catch (error) {
+    await sessions.close(session).catch(() => {})
+    throw error
+  }
+  await sessions.close(session)
 }

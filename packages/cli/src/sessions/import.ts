@@ -8,6 +8,7 @@ import { readSession } from '@cambium/session/portable'
 import { EXIT } from '../exit-code.ts'
 import { usageError } from '../flags.ts'
 import { escapeControls, plural } from '../printable.ts'
+import { storeWhole } from './copy.ts'
 import { shortIds } from './short-id.ts'
 import type { SessionsWork } from './work.ts'
 
@@ -43,9 +44,7 @@ export async function run(work: SessionsWork): Promise<number> {
       ...(depth === undefined ? {} : { depth }),
     },
   })
-  // First, since an end has to be quick, and a long log takes its time.
-  await ctx.sessions.flush(session)
-  await ctx.sessions.close(session)
+  await storeWhole(ctx.sessions, session)
   if (config.json) {
     await work.sayJson({ id, cwd, events: events.length, redacted, notices })
     return EXIT.done

@@ -48,7 +48,7 @@ export async function run(work: SessionsWork): Promise<number> {
     await work.say(`deleted ${plural(removed.length, 'session')}, ${fileSize(freedBytes)}; ${kept} left`)
     for (const line of skippedLines(report, short)) work.note(line)
   }
-  return EXIT.done
+  return report.removed.length < plan.removed.length ? EXIT.failed : EXIT.done
 }
 
 function* lines(plan: PruneReport, short: (id: string) => string): Generator<string> {
