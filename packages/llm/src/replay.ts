@@ -112,7 +112,7 @@ export class ReplayAdapter extends LlmAdapter {
 
   override async *stream(request: LlmRequest): AsyncGenerator<StreamChunk> {
     if (request.purpose) {
-      yield* say(this.summary(request.purpose))
+      yield* this.summary(request.purpose)
       return
     }
     const answer = this.answers[this.next]
@@ -123,12 +123,17 @@ export class ReplayAdapter extends LlmAdapter {
     yield* this.tell(answer, request)
   }
 
-  private summary(purpose: NonNullable<LlmRequest['purpose']>): string {
+  private *summary(purpose: NonNullable<LlmRequest['purpose']>): Generator<StreamChunk> {
     const summary = purpose === 'compaction' ? this.options.summaries?.[this.nextSummary++] : undefined
     if (summary === undefined) throw this.spent(`the recording has no answer for a ${purpose}`)
-    if (typeof summary === 'string') return summary
+    const { text, error, usage } = summary
+    if (usage) yield { type: 'usage', usage }
     // Its attempts and waits are over: it fails at once, whatever it failed by then.
-    throw this.spent(`no summary was had then (${summary.code}): ${summary.message}`)
+    if (text === undefined) throw this.spent(`no summary was had then (${error?.code}): ${error?.message}`)
+    yield { type: 'block-start', index: 0, blockType: 'text' }
+    yield { type: 'text-delta', index: 0, text }
+    yield { type: 'block-end', index: 0, block: { type: 'text', text } }
+    yield { type: 'finish', reason: 'stop' }
   }
 
   private spent(message: string): LlmError {
@@ -174,13 +179,6 @@ export class ReplayAdapter extends LlmAdapter {
     if (usage) yield { type: 'usage', usage }
     yield { type: 'finish', reason: finish }
   }
-}
-
-function* say(text: string): Generator<StreamChunk> {
-  yield { type: 'block-start', index: 0, blockType: 'text' }
-  yield { type: 'text-delta', index: 0, text }
-  yield { type: 'block-end', index: 0, block: { type: 'text', text } }
-  yield { type: 'finish', reason: 'stop' }
 }
 
 /** Whole characters: half a surrogate pair is no text. */

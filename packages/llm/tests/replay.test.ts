@@ -105,6 +105,30 @@ describe('a replayed model', () => {
     expect(adapter.left()).toBe(2)
   })
 
+  it("counts what summaries cost, also one that was not had, and one that a person asked for in between is nobody's", async () => {
+    const content = [text('<summary>\nAll.\n</summary>')]
+    const replaced = { type: 'context/replaced', data: { message: { content, source: { form: 'summary' } } } }
+    const started = { type: 'compaction/started', data: {} }
+    const spent = [{ provider: 'acme', model: 'large', usage: USAGE }]
+    const error = { code: 'SERVER', message: 'it was down' }
+    const log = [
+      ...[{ type: 'turn/start', data: {} }, started, { type: 'compaction/ended', data: { error, spent } }],
+      ...[{ type: 'turn/end', data: {} }, started, replaced, { type: 'compaction/ended', data: { spent } }],
+      ...[{ type: 'turn/start', data: {} }, started, replaced, { type: 'compaction/ended', data: { spent } }],
+    ]
+    const adapter = new ReplayAdapter(log, { summaries: recordedSummaries(log) })
+    const chunks: StreamChunk[] = []
+    const ask = async () => {
+      for await (const chunk of adapter.stream({ ...REQUEST, purpose: 'compaction' })) chunks.push(chunk)
+    }
+    await expect(ask()).rejects.toThrow('it was down')
+    expect(chunks.splice(0)).toEqual([{ type: 'usage', usage: USAGE }])
+    await ask()
+    expect(chunks).toContainEqual({ type: 'usage', usage: USAGE })
+    expect(chunks).toContainEqual({ type: 'text-delta', index: 0, text: 'All.' })
+    await expect(ask()).rejects.toThrow('no answer for a compaction')
+  })
+
   it('passes over what a damaged log has broken', () => {
     const broken = [null, 5, {}, { message: 5 }, { message: { content: 'x' } }].map(data => ({
       type: 'assistant/message',

@@ -67,8 +67,15 @@ function usageOf({ usage }: Record<string, unknown>): { usage?: TokenUsage } {
   return isRecord(usage) ? { usage: usage as unknown as TokenUsage } : {}
 }
 
-/** What a summary that was asked for came to: its text, or why there was none. */
-export type RecordedSummary = string | { readonly code: string; readonly message: string }
+/** What a summary that was asked for came to. */
+export interface RecordedSummary {
+  /** Undefined where none was had. */
+  readonly text?: string
+  /** Why not. */
+  readonly error?: { readonly code: string; readonly message: string }
+  /** Of its last request: how long conversations are is learnt from these as well. */
+  readonly usage?: TokenUsage
+}
 
 /**
  * What a model answered to each compaction of a turn, in order. Those between turns were asked for by a person, who does
@@ -87,14 +94,16 @@ export function recordedSummaries(events: Iterable<RecordedEvent>): RecordedSumm
     // What is made shorter again afterwards has been asked for once.
     if (type === 'context/replaced' && (before === undefined || before === answers.length)) {
       const text = summaryOf(data)
-      if (text !== undefined) answers.push(text)
+      if (text !== undefined) answers.push({ text })
     }
     if (type !== 'compaction/ended') continue
-    const { error } = data
+    const { error, spent } = data
     // Something else was done in its place, or nothing.
     if (isRecord(error) && before === answers.length) {
-      answers.push({ code: String(error['code']), message: String(error['message']) })
+      answers.push({ error: { code: String(error['code']), message: String(error['message']) } })
     }
+    const last = Array.isArray(spent) ? spent.at(-1) : undefined
+    if (isRecord(last) && before === answers.length - 1) answers.push({ ...answers.pop(), ...usageOf(last) })
     before = undefined
   }
   return answers
