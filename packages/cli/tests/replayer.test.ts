@@ -96,8 +96,14 @@ async function record(turns: readonly Turn[], more = '', prepare = (_tree: Boote
   return { header: agent.session.header, events: [...agent.session.events()], notices: [] }
 }
 
-async function replay(stored: StoredSession, options: Partial<ReplayOptions> = {}, more = '') {
+async function replay(
+  stored: StoredSession,
+  options: Partial<ReplayOptions> = {},
+  more = '',
+  prepare = (_tree: BootedTree) => {},
+) {
   const tree = await boot(more)
+  prepare(tree)
   const { ran } = offerTools(tree)
   // Its window is known; asked it is not.
   const model = fakeModel(tree.ctx, [])
@@ -220,6 +226,21 @@ describe('a replay', () => {
     const { report } = await replay(stored, {}, compaction)
     expect(report.divergence).toBeUndefined()
     expect(report).toMatchObject({ same: true })
+  })
+
+  it('measures as a process does that takes the session up, whatever was measured before', async () => {
+    const compaction = "- name: '@cambium/agent/compaction'\n"
+    const turns: Turn[] = Array.from({ length: 9 }, (_, index) => [
+      () => (request: { purpose?: string }) =>
+        request.purpose ? say('All of it, in short.') : say(`part ${index} goes on and on. `.repeat(3_000)),
+    ])
+    const stored = await record(turns, compaction)
+    expect(stored.events.map(({ type }) => type)).toContain('context/replaced')
+    const header = stored.events.find(({ type }) => type === 'request/header') as SessionEvent<'request/header'>
+    const { report } = await replay(stored, {}, compaction, ({ ctx }) => {
+      for (let time = 0; time < 9; time++) ctx.llm.meter.calibrate(header.data.config, 5_000, 10_000)
+    })
+    expect(report.divergence).toBeUndefined()
   })
 
   it('decides what a person was asked as the person did', async () => {

@@ -42,6 +42,7 @@ export class Stage {
       summaries: recordedSummaries(left),
       interrupted: this.interrupted,
     })
+    this.ctx.llm.meter.forget()
     this.handle = await this.ctx.agents.create({
       cwd: header.cwd,
       model: `${PROVIDER}/recorded`,
@@ -55,6 +56,7 @@ export class Stage {
     const { ctx, agent, handle } = this
     if (!agent || !handle || !ctx.get('sessionPersistence')) return
     await handle.dispose()
+    ctx.llm.meter.forget()
     this.handle = await ctx.agents.resume(agent.id, { setup: resumed => this.setUp(resumed) })
   }
 

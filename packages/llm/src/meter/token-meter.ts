@@ -72,6 +72,12 @@ export class TokenMeter {
     this.calibrate(route, requestTokens(request, vocabularyOf(route.model)), inputOf(usage))
   }
 
+  /** As in a new process, which learns from the log that it takes up. */
+  forget(): void {
+    this.samples.clear()
+    this.factors.clear()
+  }
+
   /** By what an estimate is multiplied for this route; 1 as long as nothing is known of it. */
   factor(route: Route): number {
     return this.factors.get(keyOf(route)) ?? 1
