@@ -1,5 +1,6 @@
 /** What the installation ships: its trees are sound, and its plugins provide what they declare. */
 
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { checkTrees, expandPattern, type ShippedPlugin, shippedPlugins } from '@cambium/loader'
 import { bootTree, tempWorkspace } from '@cambium/testkit'
@@ -23,6 +24,18 @@ test('the default tree and every example pass `cordis check` without a word', as
   expect(
     checks.flatMap(({ label, mistakes, warnings }) => [...mistakes, ...warnings].map(one => [label, one.message])),
   ).toEqual([])
+})
+
+test.each([
+  ['jsonl', 'session-search'],
+  ['checkpoint', 'file-checkpoints'],
+])('the default tree works without %s: what waits for it is listed, and nothing else', async (id, waits) => {
+  const text = readFileSync(`${ROOT}cordis.yml`, 'utf8').replace(`- id: ${id} #`, `- id: ${id}\n  disabled: true #`)
+  const tree = await bootTree({ file: `${ROOT}cordis.yml`, text })
+  const other = tree.tree.rows().filter(({ state }) => state !== 'active' && state !== 'disabled')
+  expect(other.map(({ row }) => row.id)).toEqual([waits])
+  expect(tree.tree.rows().find(({ row }) => row.id === id)?.state).toBe('disabled')
+  await tree.dispose()
 })
 
 /** What plugins need that cannot do without. */
