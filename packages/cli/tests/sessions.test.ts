@@ -129,6 +129,8 @@ describe('cambium sessions list', () => {
     const lines = await shown(80, ['list'])
     expect(lines.find(line => line.startsWith('copy-0001'))).toMatch(/\[live, copy of 3f9ac1d2-a\] fix the/)
     expect(lines.find(line => line.startsWith('3f9ac1d2-a'))).toMatch(/\[live\] fix the/)
+    // A narrow one keeps room for what it is about.
+    expect((await shown(44, ['list'])).find(line => line.startsWith('copy-0001'))).toMatch(/\[live, copy\] fix/)
     const at = lines.findIndex(line => line.startsWith('broken-1'))
     expect(lines[at]).toContain('damaged: its first line is not')
     expect(lines[at + 1]!.trim()).toBe(broken)

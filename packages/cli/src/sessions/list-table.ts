@@ -35,7 +35,7 @@ export function* listLines(sessions: readonly SessionSummary[], options: ListOpt
   const left = width - front - (folderWidth ? folderWidth + 2 : 0)
   for (const { summary, cells, folder } of rows) {
     const [id, time, size] = cells
-    const { mark, text } = titleOf(summary, short)
+    const { mark, text } = titleOf(summary, short, left)
     const title = fromStart(`${mark}${text}`, Math.max(NARROWEST_TITLE, left), widthOf)
     const shown = summary.damaged
       ? colors.red(title)
@@ -47,9 +47,12 @@ export function* listLines(sessions: readonly SessionSummary[], options: ListOpt
 }
 
 /** What a person should see of it first, and what it is about. */
-function titleOf({ title, damaged, holder, parent }: SessionSummary, short: ListOptions['short']) {
+function titleOf({ title, damaged, holder, parent }: SessionSummary, short: ListOptions['short'], room: number) {
   if (damaged) return { mark: '', text: escapeControls(`damaged: ${damaged.replace(/^the log cannot be read: /, '')}`) }
-  const marks = [holder ? 'live' : '', parent ? `copy of ${short(parent.id)}` : ''].filter(Boolean)
+  const live = holder ? ['live'] : []
+  let marks = parent ? [...live, `copy of ${short(parent.id)}`] : live
+  // What it is about says more than what it was made from.
+  if (parent && marks.join(', ').length + NARROWEST_TITLE > room) marks = [...live, 'copy']
   return { mark: marks.length ? `[${marks.join(', ')}] ` : '', text: escapeControls(title ?? '(nothing said yet)') }
 }
 
