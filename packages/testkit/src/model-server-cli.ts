@@ -14,6 +14,19 @@ import { type ModelServerOptions, startModelServer } from './model-server/server
 
 const OPTIONS = ['replies', 'otherwise', 'strict', 'alternateRoles', 'contextWindow', 'models', 'apiKey'] as const
 
+const HELP = `usage: tsx packages/testkit/src/model-server-cli.ts --script <file.yml> [flags]
+
+A model on this machine whose answers are written in a file: a list of replies, or a map with replies and
+${OPTIONS.slice(1).join(', ')}. What a reply may be: packages/testkit/README.md.
+Prints {"url": …} when it listens; give that as OPENAI_BASE_URL, with any OPENAI_API_KEY.
+
+  --script <file>   the answers; "otherwise: fine" alone answers everything
+  --port <n>        a free one by default
+  --verbose         a line on standard error for each request
+  --expect-done     exit with 1 unless the answers were used up, and every request fitted
+  --help            this text
+`
+
 const readFlags = () =>
   parseArgs({
     options: {
@@ -21,6 +34,7 @@ const readFlags = () =>
       port: { type: 'string', default: '0' },
       verbose: { type: 'boolean', default: false },
       'expect-done': { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
     },
   }).values
 
@@ -35,7 +49,11 @@ function readScript(file: string): ModelServerOptions {
 
 async function main() {
   const values = readFlags()
-  if (!values.script) throw new Error('--script <file.yml> is missing; others are --port, --verbose and --expect-done')
+  if (values.help) {
+    process.stdout.write(HELP)
+    return
+  }
+  if (!values.script) throw new Error('--script <file.yml> is missing; --help has the others')
   const server = await startModelServer({ ...readScript(values.script), port: Number(values.port) })
   process.stdout.write(`${JSON.stringify({ url: server.url })}\n`)
   const stop = async () => {

@@ -49,9 +49,17 @@ models: [small]
   expect(errors).toContain('reply 2 is left 1 times')
 })
 
+it('has a help', async () => {
+  const child = spawn(process.execPath, ['--import', 'tsx', cli, '--help'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [text] = await once(child.stdout, 'data')
+  expect(await once(child, 'close')).toEqual([0, null])
+  for (const said of ['usage: ', '--script <file>', 'OPENAI_BASE_URL', 'otherwise'])
+    expect(String(text)).toContain(said)
+})
+
 it.each([
-  [['--help'], /Unknown option '--help'/],
-  [[], /--script <file.yml> is missing; others are --port/],
+  [['--halp'], /Unknown option '--halp'/],
+  [[], /--script <file.yml> is missing; --help has the others/],
 ])('refuses the flags %j with a sentence', async (flags, problem) => {
   const { ended } = run(...flags)
   const { code, errors } = await ended
