@@ -196,6 +196,11 @@ const damages: fc.Arbitrary<Named> = fc.oneof(
   seed().map(a => named(`cut at ${a}`, bytes => bytes.subarray(0, at(a, bytes.length)))),
 )
 
+const BLANK_AT_THE_END = named('a vertical tab before the last end of line', bytes => {
+  const at = bytes.length - 2
+  return Buffer.concat([bytes.subarray(0, at), Buffer.from('\v'), bytes.subarray(at + 1)])
+})
+
 const WITH_USAGE = { chat: 'chat/text-usage-chunk', messages: 'messages/usage-cache', responses: 'responses/text' }
 
 const names = (list: readonly RecordedStream[]) => list.map(({ name }) => name)
@@ -226,7 +231,7 @@ describe('a damaged stream is a whole answer or a coded failure, and runs no cal
         const damaged = damage.reduce((sofar, one) => one.damage(sofar), bytes)
         await expectContained(protocol, damaged)
       }),
-      { numRuns: RUNS },
+      { numRuns: RUNS, examples: [[{ stream: names(own.filter(hasCalls))[0]!, damage: [BLANK_AT_THE_END] }]] },
     )
   })
 

@@ -13,7 +13,9 @@ export function eventsIn(bytes: Buffer): Json[] {
   const events: Json[] = []
   let ended = false
   const parser = createParser({
-    onEvent: ({ data, event: name }) => {
+    onEvent: ({ data: text, event: name }) => {
+      // Blanks of any kind around an event change nothing of it.
+      const data = text.trim()
       ended ||= data === '[DONE]'
       if (ended) return
       try {
