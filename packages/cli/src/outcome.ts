@@ -3,6 +3,7 @@
 import type {} from '@cambium/agent/compaction'
 import { addUsage, type Route, type TokenUsage, textOf } from '@cambium/llm'
 import type { SessionEvent, TurnEndReason } from '@cambium/session'
+import type {} from '@cambium/session/title'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import type { Failure } from './failure.ts'
 
@@ -79,6 +80,7 @@ export function foldOutcome(events: readonly SessionEvent[], costOf: CostOf, hea
     } else if (type === 'request/header') route = data.config
     else if (type === 'request/failed') spend(data.usage, route)
     else if (type === 'compaction/ended') for (const { usage, ...by } of data.spent ?? []) spend(usage, by)
+    else if (type === 'session/title') spend(data.usage, data.route)
   }
   const verdict = judge(end, last, spoken)
   return { ...verdict, ...counts, denied, usage, ...(cost === undefined ? {} : { cost }) }

@@ -116,6 +116,19 @@ describe('what came of a task', () => {
     expect(foldOutcome(events, costOf)).toMatchObject({ cost: 4, usage: { inputTokens: 200 } })
   })
 
+  test('what the title has cost is counted, by its own route', () => {
+    const route = { provider: 'other', model: 's' }
+    const events = log(
+      begin,
+      ['session/title', { title: 'what was said', by: 'prompt' }],
+      ['session/title', { title: 'A title', by: 'model', usage, route }],
+      said('yes'),
+      end({ kind: 'completed' }),
+    )
+    const costOf = (_usage: object, { provider }: { provider: string }) => (provider === 'other' ? 3 : 1)
+    expect(foldOutcome(events, costOf)).toMatchObject({ cost: 4, usage: { inputTokens: 200 } })
+  })
+
   test('each attempt costs what its own route does, also where that was said before the task came', () => {
     const failure = { code: 'QUOTA', message: 'x' } as const
     const events = log(
