@@ -1,9 +1,8 @@
 /** `ctx.agents`: who is alive, and how one comes to life and ends. */
 
-import { randomUUID } from 'node:crypto'
 import { type Context, createScope, HarnessError, notify, Service } from '@cambium/core'
 import type { LlmCallConfig, LlmService } from '@cambium/llm'
-import { type CreateSessionOptions, type Session, SessionId, type Sessions } from '@cambium/session'
+import { type CreateSessionOptions, newSessionId, type Session, type SessionId, type Sessions } from '@cambium/session'
 import type { Agent } from '@cambium/tools'
 import type { Driver } from './driver.ts'
 import type { AgentHandle, Agents, CreateAgentOptions } from './events.ts'
@@ -81,7 +80,7 @@ class AgentCore {
   }
 
   async create(options: CreateAgentOptions, owner: Context): Promise<LiveHandle> {
-    const id = options.id ?? SessionId(randomUUID())
+    const id = options.id ?? newSessionId()
     const config = await this.route(options.model ?? this.driver?.model ?? 'auto')
     const session: CreateSessionOptions = {}
     if (options.cwd ?? options.parent) session.cwd = options.cwd ?? options.parent!.session.header.cwd
