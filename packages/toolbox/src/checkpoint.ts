@@ -75,7 +75,7 @@ export function apply(ctx: Context, config: Config) {
       }
       return await calls.run(call, next)
     } finally {
-      if (call.watched || call.touched.size) await recorder.settle(call)
+      if (call.watched || call.touched.size) await recorder.settle(call, exec.signal)
     }
   })
 
@@ -92,8 +92,10 @@ export function apply(ctx: Context, config: Config) {
       adopted.add(session)
       service.adopt(session)
     }
-    if (type === 'turn/end') service.recorders.get(session)?.trim()
+    if (type === 'turn/end') service.recorders.get(session)?.turnEnded(seq)
   })
+  ctx.on('agent/turn-stopping', ({ agent }) => service.recorders.get(agent.session)?.stopping())
+  ctx.on('session/flush', session => service.recorders.get(session)?.ended())
   ctx.on('session/disposed', session => service.leave(session))
 
   ctx.inject(['commands'], inner => {

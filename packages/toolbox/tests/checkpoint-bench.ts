@@ -37,6 +37,8 @@ export interface CheckpointBench {
   /** Seq of the event before the n-th turn's start. */
   before(turn: number): number
   restore(seq: number, options?: checkpoint.RestoreOptions): Promise<checkpoint.RestoreReport>
+  /** From now on turns end without having been asked whether there is more to do. */
+  failing(): void
   /** Goes on with another session. */
   use(log: session.Session): void
   /** Drops the wiring plugin and mounts it again. */
@@ -93,6 +95,7 @@ export async function openBench(options: BenchOptions = {}): Promise<CheckpointB
   use(ctx.sessions.create(undefined, { cwd: dir }))
 
   let calls = 0
+  let fails = false
   const run = async (batches: [name: string, args: object][][], signal = new AbortController().signal) => {
     const turn = log.lastTurn + 1
     log.append('turn/start', { turn })
@@ -103,6 +106,7 @@ export async function openBench(options: BenchOptions = {}): Promise<CheckpointB
       results.push(...(await ctx.tools.runBatch(list, { agent, signal })).results)
     }
     log.append('step/end', { turn, step: 1 })
+    if (!signal.aborted && !fails) await ctx.serial('agent/turn-stopping', { agent, turn, signal })
     log.append('turn/end', { turn, reason: { kind: 'completed' } })
     return results
   }
@@ -125,6 +129,9 @@ export async function openBench(options: BenchOptions = {}): Promise<CheckpointB
     },
     before: turn => session.turnsOf(log.events()).find(one => one.turn === turn)!.from - 1,
     restore: (seq, given) => ctx.checkpoints.restore(log, seq, given),
+    failing() {
+      fails = true
+    },
     use,
     async reload() {
       await wiring.dispose()

@@ -551,6 +551,64 @@ it('a cancelled command has changed what it has changed', async () => {
   expect(await bench.restore(bench.before(1))).toMatchObject({ restored: ['a'], removed: ['n'], conflicts: [] })
 })
 
+describe('many commands in one turn', () => {
+  const marks = (log: Awaited<ReturnType<typeof openBench>>['log']) =>
+    log.events().flatMap(({ type, data }) => {
+      if (type === 'checkpoint/watched') return ['look']
+      return type === 'checkpoint/left' && 'done' in data ? ['done'] : []
+    })
+
+  it('are looked at twice, before the first and at the end of the turn', async () => {
+    const bench = await openBench({ files: { a: '1', b: '1' } })
+    await bench.turn(bash('echo 2 > a'), bash('echo 3 > a; rm b'), bash('echo 2 > b; echo n > n'))
+    expect(marks(bench.log)).toEqual(['look', 'done'])
+    const left = bench.log.events().flatMap(event => (event.type === 'checkpoint/left' ? event.data.files : []))
+    expect(left.map(({ path }) => path)).toEqual(['a', 'b', 'n'])
+    expect(await bench.restore(bench.before(1))).toMatchObject({ restored: ['a', 'b'], removed: ['n'], conflicts: [] })
+  })
+
+  it('are told before a write in between, which then keeps what they left', async () => {
+    const bench = await openBench({ files: { a: '1', b: '1' } })
+    await bench.turn(bash('echo 2 > a'), write('a', '3'), bash('echo 4 > b'), write('c', 'c'))
+    expect(marks(bench.log)).toEqual(['look', 'done'])
+    const last = bench.log.seq - 1
+    expect(await bench.restore(bench.before(1))).toMatchObject({ restored: ['a', 'b'], removed: ['c'], conflicts: [] })
+    expect([bench.files.read('a'), bench.files.read('b')]).toEqual(['1', '1'])
+    await bench.restore(last)
+    expect([bench.files.read('a'), bench.files.read('b'), bench.files.read('c')]).toEqual(['3', '4\n', 'c'])
+  })
+
+  it('belong to their turn when it fails, also where the next one begins at once', async () => {
+    const bench = await openBench({ files: { a: '1', b: '1' } })
+    bench.failing()
+    await bench.turn(bash('echo 2 > a'))
+    await bench.turn(write('a', '3'), bash('echo 3 > b'))
+    await bench.restore(bench.before(2))
+    expect([bench.files.read('a'), bench.files.read('b')]).toEqual(['2\n', '1'])
+    await bench.restore(bench.before(1))
+    expect(bench.files.read('a')).toBe('1')
+  })
+
+  it('of a turn that failed are told before its session closes', async () => {
+    const bench = await openBench({ files: { a: '1' } })
+    bench.failing()
+    await bench.turn(bash('echo 2 > a'))
+    const { id } = bench.log
+    await bench.ctx.sessions.close(bench.log)
+    bench.files.write('a', 'mine')
+    const stored = await bench.ctx.sessionPersistence.read(id)
+    expect((await bench.ctx.checkpoints.restore(stored, -1)).conflicts.map(({ path }) => path)).toEqual(['a'])
+  })
+
+  it('what a file was between two of them is not known, and it stays', async () => {
+    const bench = await openBench({ files: { a: '1' } })
+    await bench.turn(bash('echo 2 > a'), bash('echo 3 > a'))
+    const between = bench.log.events().find(({ type }) => type === 'checkpoint/watched')!.seq
+    expect(await bench.restore(between)).toMatchObject({ restored: [], unknown: ['a'] })
+    expect(bench.files.read('a')).toBe('3\n')
+  })
+})
+
 it('calls that overlap keep each file once', async () => {
   const bench = await openBench({ files: { a: '1', b: '1' } })
   const { fs } = bench.ctx

@@ -1,4 +1,7 @@
-/** What the log says about files: states by content hash, never contents. */
+/**
+ * What the log says about files: states by content hash, never contents. All commands of a turn are watched as one, in
+ * the name of the first: looked at before it, at the end of the turn, and before a write of a tool in between.
+ */
 
 import type { FileState } from '@cambium/machine/checkpoint'
 import type {} from '@cambium/session'
@@ -10,7 +13,7 @@ export type KeptFile = { readonly path: string } & (FileState | { readonly kind:
 
 declare module '@cambium/session' {
   interface SessionEventMap {
-    /** What files were before they were changed: logged before a write, and after a command, whose changes show then. */
+    /** What files were before they were changed: logged before a write, and with the look after commands. */
     'checkpoint/kept': {
       /** 0 outside of turns. */
       readonly turn: number
@@ -18,10 +21,10 @@ declare module '@cambium/session' {
       readonly files: readonly KeptFile[]
       /** Set when files are put back to what they were after that event. */
       readonly restores?: number
-      /** It counts as if it stood after that event: of a command that was cut off, found out later. */
+      /** It counts as if it stood after that event: of a turn that was cancelled or cut off, found out later. */
       readonly since?: number
     }
-    /** What a call has left there. With `done`, of a command that was watched, everything that it has changed is told. */
+    /** What a call has left there. With `done`, of a command that was watched, everything that it and those after it have changed is told. */
     'checkpoint/left': {
       readonly turn: number
       readonly callId?: string

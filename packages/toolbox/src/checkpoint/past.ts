@@ -36,19 +36,22 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
     if (!targets.has(path))
       targets.set(path, state ?? { kind: 'unknown', why: 'only its state before the turn is kept' })
   }
-  const kept = (files: readonly KeptFile[], later: boolean) => {
+  /** `within`: between two looks, so that what it was at that point is not known. */
+  const kept = (files: readonly KeptFile[], later: boolean, within: boolean) => {
     for (const file of files) {
       for (const path of names.of(file)) {
-        if (later) target(path, file.kind === 'again' ? before.get(path) : stateOf(file))
+        if (within) target(path, undefined)
+        else if (later) target(path, file.kind === 'again' ? before.get(path) : stateOf(file))
         else before.delete(path)
         known.set(path, undefined)
       }
     }
   }
-  const left = (files: readonly LeftFile[], later: boolean) => {
+  const left = (files: readonly LeftFile[], later: boolean, within: boolean) => {
     for (const file of files) {
       for (const path of names.of(file)) {
-        if (later) target(path, before.get(path))
+        if (within) target(path, undefined)
+        else if (later) target(path, before.get(path))
         else before.set(path, stateOf(file))
         known.set(path, stateOf(file))
       }
@@ -57,9 +60,11 @@ export function pastAt(events: readonly Logged[], journal: readonly JournalEvent
 
   for (const event of inOrder(events, journal)) {
     const later = event.at > seq
-    if (event.type === KEPT) kept(event.data.files, later)
+    const start = event.data.callId === undefined ? undefined : watched.get(event.data.callId)
+    const within = later && start !== undefined && start.seq <= seq
+    if (event.type === KEPT) kept(event.data.files, later, within)
     else if (event.type === LEFT) {
-      left(event.data.files, later)
+      left(event.data.files, later, within)
       if (later) for (const note of event.data.notes ?? []) notices.add(`turn ${event.data.turn}: ${note}`)
       if (event.data.done && event.data.callId) watched.delete(event.data.callId)
     } else {
