@@ -29,18 +29,14 @@ export function titleOf(given: string): string | undefined {
     .find(text => text !== '')
   const title =
     line && unquoted(line.replace(/^(?:the )?(?:title|titel|titre|título|标题|タイトル|제목)\s*[:：]\s*/i, ''))
-  if (!title || !/[\p{L}\p{N}]/u.test(title)) return undefined
+  if (!title || !says(title)) return undefined
   if (title.split(' ').length > MAX_WORDS || wide(title) > MAX_WIDE) return undefined
   return cutTo(redact(title), MAX_CHARS)
 }
 
 /** The first words of a prompt; undefined when it has none. */
 export function wordsOf(prompt: string): string | undefined {
-  const [text = ''] = prompt
-    .slice(0, 4_000)
-    .split(/\n+/)
-    .map(plain)
-    .filter(line => /[\p{L}\p{N}]/u.test(line))
+  const [text = ''] = prompt.slice(0, 4_000).split(/\n+/).map(plain).filter(says)
   if (!text) return undefined
   let words = text.split(' ').slice(0, PROMPT_WORDS).join(' ')
   if (wide(words) > PROMPT_WIDE) words = [...words].slice(0, PROMPT_WIDE).join('')
@@ -50,15 +46,20 @@ export function wordsOf(prompt: string): string | undefined {
 
 /** Without what makes text look like something: colours, marks of Markdown, links, tags. */
 function plain(text: string): string {
-  return stripVTControlCharacters(text)
+  let line = stripVTControlCharacters(text)
     .replace(/<\/?[a-z][\w-]*(?:\s[^<>]*)?>/gi, ' ')
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
     .replace(/^\s*(?:#{1,6}\s+|[-*+>]\s+|\d+[.)]\s+)+/, '')
-    .replace(/[*`]+|(?<![\p{L}\p{N}])_+|_+(?![\p{L}\p{N}])|~~/gu, '')
-    .replace(UNSEEN, ' ')
-    .replace(/\s+/gu, ' ')
-    .trim()
+    .replace(/[*`]+|~~/g, '')
+  if (line.includes('_')) line = line.replace(/(?<![\p{L}\p{N}])_+|_+(?![\p{L}\p{N}])/gu, '')
+  if (isBeyondAscii(line)) line = line.replace(UNSEEN, ' ')
+  return line.replace(/\s+/g, ' ').trim()
 }
+
+/** Classes of Unicode cost milliseconds where they are first used, which the title of a plain prompt need not pay. */
+const isBeyondAscii = (text: string) => /[^ -~]/.test(text)
+
+const says = (text: string) => /[a-z0-9]/i.test(text) || (isBeyondAscii(text) && /[\p{L}\p{N}]/u.test(text))
 
 const QUOTES = /^["'“”„«»‘’‚‹›「」『』《》]+|["'“”«»‘’‹›「」『』《》]+$/gu
 
@@ -74,4 +75,4 @@ function unquoted(text: string): string {
   return title
 }
 
-const wide = (text: string) => text.match(WIDE)?.length ?? 0
+const wide = (text: string) => (isBeyondAscii(text) ? (text.match(WIDE)?.length ?? 0) : 0)
