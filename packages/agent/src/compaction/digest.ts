@@ -49,7 +49,7 @@ export function digestOf(
 }
 
 /** The part of a checkpoint that sums up, without what the person said, which is kept by itself. */
-export function formerText(message: Message): string {
+function formerText(message: Message): string {
   const text = message.content.find(block => block.type === 'text' && /^<(summary|digest)>/.test(block.text))
   return text?.type === 'text' ? text.text.replace(/^<\w+>\n|\n<\/\w+>$/g, '') : ''
 }
